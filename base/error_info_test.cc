@@ -1,0 +1,63 @@
+#include "base/error_info.h"
+
+#include "base/grpc_status.h"
+#include "base/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pipestage {
+namespace {
+
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(ErrorInfoTest, ReasonAndMetadataSurviveTheTripThroughGrpc) {
+  const absl::Status sent =
+      WithReason(absl::AbortedError("stage 2 failed"), reason::kStageFailed,
+                 {{"stage", "2"}, {"microbatch", "5"}});
+
+  const absl::Status received = FromGrpcStatus(ToGrpcStatus(sent));
+
+  EXPECT_THAT(received,
+              StatusIs(absl::StatusCode::kAborted, Eq("stage 2 failed")));
+  const auto info = GetErrorInfo(received);
+  ASSERT_TRUE(info.has_value());
+  EXPECT_EQ(info->reason(), "STAGE_FAILED");
+  EXPECT_EQ(info->domain(), "pipestage");
+  EXPECT_THAT(info->metadata(), UnorderedElementsAre(Pair("stage", "2"),
+                                                     Pair("microbatch", "5")));
+}
+
+TEST(ErrorInfoTest, OkStaysOk) {
+  EXPECT_THAT(WithReason(absl::OkStatus(), reason::kStageFailed), IsOk());
+  EXPECT_THAT(FromGrpcStatus(ToGrpcStatus(absl::OkStatus())), IsOk());
+  EXPECT_THAT(FromRpcStatus(v1::RpcStatus()), IsOk());
+}
+
+TEST(ErrorInfoTest, StatusOfAnotherServerWithoutDetailsIsRead) {
+  const absl::Status status = FromGrpcStatus(
+      grpc::Status(grpc::StatusCode::UNAVAILABLE, "no connection", "garbage"));
+
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kUnavailable, Eq("no connection")));
+  EXPECT_EQ(GetReason(status), "");
+}
+
+TEST(ErrorInfoTest, VeryLongMessageIsCutSoThatItsTrailerIsNotDropped) {
+  const absl::Status status = absl::InternalError(std::string(100'000, 'x'));
+
+  EXPECT_LT(ToGrpcStatus(status).error_message().size(), 4096);
+  EXPECT_THAT(ToGrpcStatus(status).error_message(), HasSubstr("xxx"));
+}
+
+TEST(ErrorInfoTest, UnknownCodeFromAPeerBecomesUnknown) {
+  v1::RpcStatus rpc_status;
+  rpc_status.set_code(99);
+
+  EXPECT_THAT(FromRpcStatus(rpc_status), StatusIs(absl::StatusCode::kUnknown));
+}
+
+}  // namespace
+}  // namespace pipestage
