@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -12,13 +13,17 @@ namespace pipestage {
 
 // A regular file mapped read-only into memory. Bytes are read when touched.
 //
-// Thread-safe. A file that shrinks while mapped raises SIGBUS: packages and data
-// sets are replaced by renaming, never rewritten in place.
+// Thread-safe. A file that shrinks while mapped raises SIGBUS: packages and
+// data sets are replaced by renaming, never rewritten in place.
 class MappedFile {
  public:
   // NotFound, PermissionDenied, or InvalidArgument if it is not a regular file.
   static absl::StatusOr<std::shared_ptr<const MappedFile>> Open(
       const std::string& path);
+  // The same of an open file; `path` is for messages. The descriptor stays the
+  // caller's, who may close it at once.
+  static absl::StatusOr<std::shared_ptr<const MappedFile>> FromDescriptor(
+      int descriptor, const std::string& path);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -8,8 +8,9 @@
 
 namespace pipestage {
 
-// Bytes, and whoever keeps them alive. Copies share the bytes; a slice keeps the
-// whole alive. The memory may be a device's: then only its owner may touch it.
+// Bytes, and whoever keeps them alive. Copies share the bytes; a slice keeps
+// the whole alive. The memory may be a device's: then only its owner may touch
+// it.
 //
 // Thread-compatible; the bytes themselves are not guarded.
 class Buffer {

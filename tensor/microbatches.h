@@ -8,8 +8,8 @@
 
 namespace pipestage {
 
-// How B rows fall into M microbatches: sizes differ by at most one, larger first;
-// none is empty. A value; thread-safe to read.
+// How B rows fall into M microbatches: sizes differ by at most one, larger
+// first; none is empty. A value; thread-safe to read.
 class Microbatches {
  public:
   // InvalidArgument unless rows >= 1 and count >= 1. A count above `rows` is
