@@ -12,23 +12,24 @@ namespace pipestage {
 
 // One kind of thing a rank does. Values are those of v1::ActionKind.
 enum class ActionKind : int {
-  kForward = 1,         // F
-  kBackward = 2,        // B: gradients of inputs and weights
-  kBackwardInput = 3,   // I
-  kBackwardWeight = 4,  // W
-  kSendForward = 5,     // SEND_F
-  kRecvForward = 6,     // RECV_F
-  kSendBackward = 7,    // SEND_B
-  kRecvBackward = 8,    // RECV_B
-  kUnshard = 9,         // UNSHARD
-  kReshard = 10,        // RESHARD
-  kReduceGrad = 11,     // REDUCE_GRAD
+  kForward = 1,                  // F
+  kBackward = 2,                 // B: gradients of inputs and weights
+  kBackwardInput = 3,            // I
+  kBackwardWeight = 4,           // W
+  kSendForward = 5,              // SEND_F
+  kRecvForward = 6,              // RECV_F
+  kSendBackward = 7,             // SEND_B
+  kRecvBackward = 8,             // RECV_B
+  kUnshard = 9,                  // UNSHARD
+  kReshard = 10,                 // RESHARD
+  kReduceGrad = 11,              // REDUCE_GRAD
   kOverlapForwardBackward = 12,  // OVERLAP_F_B
 };
 
 // "F", "SEND_F" ...: PyTorch's spelling.
 absl::string_view ActionKindName(ActionKind kind);
-// Whether the kind acts on one microbatch (all but UNSHARD, RESHARD, REDUCE_GRAD).
+// Whether the kind acts on one microbatch (all but UNSHARD, RESHARD,
+// REDUCE_GRAD).
 bool HasMicrobatch(ActionKind kind);
 // F, B, I, W: what a schedule orders. The rest is put in by passes.
 bool IsCompute(ActionKind kind);
@@ -47,8 +48,9 @@ struct Action {
 // "2F0", "1SEND_F3", "0UNSHARD".
 std::string ToString(const Action& action);
 
-// The inverse, strict: the whole text, kinds in upper case, a microbatch where the
-// kind has one and none where it has not. InvalidArgument says what was expected at which column.
+// The inverse, strict: the whole text, kinds in upper case, a microbatch where
+// the kind has one and none where it has not. InvalidArgument says what was
+// expected at which column.
 absl::StatusOr<Action> ParseAction(absl::string_view text);
 
 // What each rank does, in order; row index = rank.

@@ -16,7 +16,7 @@ enum class PlanMode { kEval, kStep };
 // A schedule lowered for given ranks: what workers execute. Verified before it
 // exists (see compiler.h), immutable after.
 struct Plan {
-  std::string id;        // a digest of everything below: equal plans have equal ids
+  std::string id;  // a digest of everything below: equal plans have equal ids
   PlanMode mode = PlanMode::kEval;
   std::string schedule;  // canonical name, "1F1B"
   int num_microbatches = 0;
@@ -42,7 +42,8 @@ struct RankPlan {
 
 v1::RankPlan EncodeRankPlan(const Plan& plan, Rank rank);
 // InvalidArgument if lengths differ, a kind is unknown, or a stage, rank or
-// microbatch is out of range: a worker never executes what it could not have been sent.
+// microbatch is out of range: a worker never executes what it could not have
+// been sent.
 absl::StatusOr<RankPlan> DecodeRankPlan(const v1::RankPlan& plan);
 
 }  // namespace pipestage

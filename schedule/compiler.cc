@@ -1,0 +1,83 @@
+#include "schedule/compiler.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/error_info.h"
+#include "base/status_macros.h"
+#include "schedule/passes/add_send_recv.h"
+#include "schedule/passes/forward_only.h"
+#include "schedule/placement.h"
+#include "schedule/plan_digest.h"
+#include "schedule/schedule_registry.h"
+#include "schedule/verifier.h"
+
+namespace pipestage {
+namespace {
+
+// What a plan may hold at most: a limit on memory, far above what is of use.
+constexpr int64_t kMaxForwards = int64_t{1} << 22;
+
+absl::Status CheckAtLeastOne(absl::string_view what, int value) {
+  if (value >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is ", value, "; at least 1 is needed"));
+}
+
+absl::Status CheckNumbers(const PlanRequest& request) {
+  if (request.mode != PlanMode::kEval) {
+    return absl::UnimplementedError("only Eval plans can be compiled");
+  }
+  PIPESTAGE_RETURN_IF_ERROR(
+      CheckAtLeastOne("the number of ranks", request.num_ranks));
+  PIPESTAGE_RETURN_IF_ERROR(CheckAtLeastOne("the number of stages per rank",
+                                            request.stages_per_rank));
+  PIPESTAGE_RETURN_IF_ERROR(
+      CheckAtLeastOne("the number of microbatches", request.num_microbatches));
+  const int64_t num_stages =
+      int64_t{request.num_ranks} * request.stages_per_rank;
+  if (num_stages > kMaxForwards) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        num_stages, " stages are too many; at most ", kMaxForwards));
+  }
+  const int64_t most = kMaxForwards / num_stages;
+  if (request.num_microbatches > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.num_microbatches, " microbatches of ", num_stages,
+                     " stages are too many; at most ", most));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OurFault(const absl::Status& status) {
+  return WithReason(absl::InternalError(status.message()),
+                    reason::kPlanInvalid);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(
+    const PlanRequest& request) {
+  PIPESTAGE_ASSIGN_OR_RETURN(const Schedule* schedule,
+                             FindSchedule(request.schedule));
+  PIPESTAGE_RETURN_IF_ERROR(CheckNumbers(request));
+
+  auto plan = std::make_shared<Plan>();
+  plan->mode = request.mode;
+  plan->schedule = std::string(schedule->name);
+  plan->num_microbatches = request.num_microbatches;
+  plan->stage_ranks = LoopPlacement(request.num_ranks, request.stages_per_rank);
+  const ActionRows forwards = ForwardOnly(schedule->generate(
+      {request.num_ranks, request.stages_per_rank, request.num_microbatches}));
+  absl::StatusOr<ActionRows> lowered =
+      AddSendRecv(forwards, plan->stage_ranks, request.num_microbatches);
+  if (!lowered.ok()) return OurFault(lowered.status());
+  plan->ranks = *std::move(lowered);
+  PIPESTAGE_RETURN_IF_ERROR(VerifyPlan(*plan));
+  plan->id = PlanDigest(*plan);
+  return plan;
+}
+
+}  // namespace pipestage

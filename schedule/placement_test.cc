@@ -1,0 +1,22 @@
+#include "schedule/placement.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pipestage {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(LoopPlacementTest, StagesGoRoundTheRanks) {
+  EXPECT_THAT(
+      LoopPlacement(/*num_ranks=*/3, /*stages_per_rank=*/2),
+      ElementsAre(Rank(0), Rank(1), Rank(2), Rank(0), Rank(1), Rank(2)));
+}
+
+TEST(LoopPlacementTest, OneRankOwnsAll) {
+  EXPECT_THAT(LoopPlacement(1, 3), ElementsAre(Rank(0), Rank(0), Rank(0)));
+}
+
+}  // namespace
+}  // namespace pipestage
