@@ -18,13 +18,13 @@ struct Binding {
 };
 
 // Checks a call's inputs and targets against the contract and finds its sizes.
-// Every input must be there, and every target if `need_targets`; nothing else may
-// be. A name fixed by one tensor must agree with all others.
+// Every input must be there, and every target if `need_targets`; nothing else
+// may be. A name fixed by one tensor must agree with all others.
 //
-// Errors are InvalidArgument with reason INVALID_INPUT or SHAPE_MISMATCH; the message names
-// the tensor, what the contract says and what came: missing, surplus or misnamed
-// (with the names that exist), dtype, number of axes, an axis' size, rows that
-// disagree, B = 0, a size outside its range.
+// Errors are InvalidArgument with reason INVALID_INPUT or SHAPE_MISMATCH; the
+// message names the tensor, what the contract says and what came: missing,
+// surplus or misnamed (with the names that exist), dtype, number of axes, an
+// axis' size, rows that disagree, B = 0, a size outside its range.
 absl::StatusOr<Binding> BindCall(
     const PackageContract& contract,
     const std::map<std::string, HostTensor>& inputs,

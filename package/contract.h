@@ -17,7 +17,8 @@
 namespace pipestage {
 
 // What a model promises about its tensors, stages and loss: the content of
-// pipeline.json (docs/formats.md), checked to be consistent in itself. Plain data.
+// pipeline.json (docs/formats.md), checked to be consistent in itself. Plain
+// data.
 
 struct TensorContract {
   std::string name;
@@ -44,10 +45,11 @@ struct StageContract {
   ProgramRef program;                      // for Eval
   std::optional<ProgramRef> step_program;  // for Step
   std::string weights_file;                // safetensors; empty = no weights
-  // Positional inputs: of stage 0 these are model inputs, by name; of the others
-  // the outputs of the stage before, in order.
+  // Positional inputs: of stage 0 these are model inputs, by name; of the
+  // others the outputs of the stage before, in order.
   std::vector<TensorContract> inputs;
-  // Model inputs that this stage takes as keywords, by name, after the positional ones.
+  // Model inputs that this stage takes as keywords, by name, after the
+  // positional ones.
   std::vector<std::string> keyword_inputs;
   std::vector<TensorContract> outputs;
 };
@@ -55,8 +57,9 @@ struct StageContract {
 struct LossContract {
   enum class Kind { kCrossEntropy, kMeanSquaredError, kProgram };
   Kind kind = Kind::kCrossEntropy;
-  // kCrossEntropy: an output of logits, classes on its last axis, and a target of class indices.
-  // kMeanSquaredError: an output and a target of one shape; every element counts.
+  // kCrossEntropy: an output of logits, classes on its last axis, and a target
+  // of class indices. kMeanSquaredError: an output and a target of one shape;
+  // every element counts.
   std::string prediction;
   std::string target;
   int64_t ignore_index = -100;  // kCrossEntropy: targets that do not count
@@ -83,9 +86,9 @@ struct PackageContract {
   std::string description;
   int32_t default_num_microbatches = 4;
   std::string default_schedule = "1F1B";
-  std::vector<TensorContract> inputs;   // all of them, positional and keyword
+  std::vector<TensorContract> inputs;  // all of them, positional and keyword
   std::vector<TensorContract> targets;
-  std::vector<TensorContract> outputs;  // those of the last stage
+  std::vector<TensorContract> outputs;     // those of the last stage
   std::map<std::string, SizeRange> sizes;  // allowed values of the named sizes
   std::vector<StageContract> stages;
   std::optional<LossContract> loss;
@@ -97,10 +100,11 @@ struct PackageContract {
   std::optional<int> OutputIndex(absl::string_view name) const;
 };
 
-// Reads pipeline.json. InvalidArgument names the place ("stages[1].inputs[0].dtype")
-// and what was expected: unknown or missing keys, unknown dtypes, neighbours that
-// disagree, an axis outside the shape, a name declared twice, a file without digest,
-// a size that no input binds, a format version this build does not read.
+// Reads pipeline.json. InvalidArgument names the place
+// ("stages[1].inputs[0].dtype") and what was expected: unknown or missing keys,
+// unknown dtypes, neighbours that disagree, an axis outside the shape, a name
+// declared twice, a file without digest, a size that no input binds, a format
+// version this build does not read.
 absl::StatusOr<PackageContract> ParseContract(absl::string_view json);
 
 // The shape of a tensor under these sizes.

@@ -9,27 +9,31 @@
 #include "absl/strings/string_view.h"
 #include "base/mapped_file.h"
 #include "package/contract.h"
+#include "package/valid_name.h"
 
 namespace pipestage {
 
-// A model as it lies on disk: <repository>/<name>/<version>/pipeline.json and the
-// files it names. Opening reads and checks pipeline.json only; a file's digest is
-// verified when the file is opened, so that each worker reads only its own.
+// A model as it lies on disk: <repository>/<name>/<version>/pipeline.json and
+// the files it names. Opening reads and checks pipeline.json only; a file's
+// digest is verified when the file is opened, so that each worker reads only
+// its own.
 //
 // Thread-safe.
 class ModelPackage {
  public:
   // Errors, all with the name, the version and the file in the message:
-  //   InvalidArgument     name or version does not match ^[a-z0-9][a-z0-9._-]{0,127}$
-  //   NotFound            no such directory or no pipeline.json (MODEL_NOT_FOUND)
-  //   FailedPrecondition  pipeline.json is broken, or says another name or version
+  //   InvalidArgument     name or version does not match
+  //   ^[a-z0-9][a-z0-9._-]{0,127}$ NotFound            no such directory or no
+  //   pipeline.json (MODEL_NOT_FOUND) FailedPrecondition  pipeline.json is
+  //   broken, or says another name or version
   //                       (MODEL_BROKEN)
   static absl::StatusOr<std::shared_ptr<const ModelPackage>> Open(
       const std::string& repository, absl::string_view name,
       absl::string_view version);
 
   const PackageContract& contract() const { return contract_; }
-  // SHA-256 of pipeline.json, hex. It covers every file, for pipeline.json holds their digests.
+  // SHA-256 of pipeline.json, hex. It covers every file, for pipeline.json
+  // holds their digests.
   const std::string& digest() const { return digest_; }
   const std::string& directory() const { return directory_; }
   // "byte-lm@1".
@@ -50,16 +54,13 @@ class ModelPackage {
   PackageContract contract_;
 };
 
-// Whether `name` may name a model, a version or a data set.
-bool IsValidName(absl::string_view name);
-
 struct PackageListing {
   std::string name;
   std::string version;
 };
 
-// Every <name>/<version>/pipeline.json beneath `repository`: names in order, of a
-// name the newest version first (numbers within versions compare as numbers:
+// Every <name>/<version>/pipeline.json beneath `repository`: names in order, of
+// a name the newest version first (numbers within versions compare as numbers:
 // "10" is newer than "9"). Directories with other names are passed over.
 absl::StatusOr<std::vector<PackageListing>> ListPackages(
     const std::string& repository);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,7 +14,8 @@
 
 namespace pipestage {
 
-// The name of the batch axis' size. Within a microbatch it is that microbatch's rows.
+// The name of the batch axis' size. Within a microbatch it is that microbatch's
+// rows.
 inline constexpr absl::string_view kRowsName = "rows";
 
 // Values of the named sizes of one call. Few; a linear search is fastest.
@@ -31,10 +33,12 @@ class Sizes {
   std::vector<std::pair<std::string, int64_t>> sizes_;
 };
 
-// The size of one axis in a contract, as text such as "128", "rows", "rows*4+1",
+// The size of one axis in a contract, as text such as "128", "rows",
+// "rows*4+1",
 // "(seq-1)//2", "seq%8": integers, names, + - * // % and parentheses, with
 // Python's meaning of // and %. Or "?": known only when the tensor is there,
-// allowed in a model's outputs alone. Immutable; cheap to copy.
+// allowed in a model's outputs alone. A minus may stand before any operand.
+// Immutable; cheap to copy.
 class SizeExpression {
  public:
   // InvalidArgument with the position and what was expected.
@@ -50,10 +54,18 @@ class SizeExpression {
   std::optional<int64_t> constant() const;
   std::optional<std::string> name() const;
   bool Mentions(absl::string_view name) const;
+  // Every name mentioned, once, in order.
+  std::vector<std::string> Names() const;
+  // Without the spaces it was written with.
   const std::string& text() const { return text_; }
 
+  // The same operations on the same operands: "(rows)" is "rows", but "2*rows"
+  // is not "rows*2".
+  friend bool operator==(const SizeExpression& a, const SizeExpression& b);
+
+  struct Node;  // of the syntax tree; internal
+
  private:
-  struct Node;
   SizeExpression(std::string text, std::shared_ptr<const Node> root);
 
   std::string text_;
