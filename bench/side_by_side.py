@@ -85,10 +85,10 @@ def make_model(name, repository, scratch):
     export_pipeline(
         stages,
         {"x": torch.ones(max(rows, 2) * 2, width)},
-        repository=str(repository),
-        name=name,
-        version="1",
-        output_names=["y"],
+        repository,
+        name,
+        "1",
+        outputs=["y"],
     )
 
 
