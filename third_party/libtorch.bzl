@@ -12,7 +12,6 @@ cc_library(
         "torch/include",
         "torch/include/torch/csrc/api/include",
     ],
-    strip_include_prefix = None,
 )
 
 cc_library(
@@ -23,6 +22,9 @@ cc_library(
         "nvidia/nccl/include",
     ],
 )
+
+# The venv's interpreter, for programs that make test data with the same torch.
+exports_files(["python"])
 """
 
 def _impl(ctx):
@@ -35,6 +37,15 @@ def _impl(ctx):
             fail("%s has no %s: run ./dev setup" % (packages, part))
     ctx.symlink(packages.get_child("torch"), "torch")
     ctx.symlink(packages.get_child("nvidia"), "nvidia")
+
+    # The version is part of the wrapper so that what it makes is made anew when
+    # the wheel changes.
+    version = ctx.read(packages.get_child("torch").get_child("version.py"))
+    ctx.file("python", "\n".join(
+        ["#!/bin/bash"] +
+        ["# " + line for line in version.splitlines()] +
+        ['exec "%s/bin/python" "$@"' % venv, ""],
+    ), executable = True)
     site = str(packages)
     lib_dirs = [
         site + "/torch/lib",
