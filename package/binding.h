@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "package/contract.h"
 #include "tensor/host_tensor.h"
@@ -29,6 +30,12 @@ absl::StatusOr<Binding> BindCall(
     const PackageContract& contract,
     const std::map<std::string, HostTensor>& inputs,
     const std::map<std::string, HostTensor>& targets, bool need_targets);
+
+// That microbatches of `smallest` to `largest` rows are within the contract's
+// range of "rows", which is about what the programs take at once.
+// InvalidArgument, SHAPE_MISMATCH.
+absl::Status CheckMicrobatchRows(const PackageContract& contract,
+                                 int64_t smallest, int64_t largest);
 
 }  // namespace pipestage
 
