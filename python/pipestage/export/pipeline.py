@@ -222,7 +222,7 @@ def _boundary(spec: PipelineSpec, index: int, traced: TracedProgram,
 
 def _output_names(spec: PipelineSpec, keys: Sequence[str] | None,
                   count: int) -> list[str]:
-    names = spec.outputs if spec.outputs is not None else keys
+    names = spec.output_names if spec.output_names is not None else keys
     if names is None:
         names = ["output"] if count == 1 else [f"output_{i}" for i in range(count)]
     if len(names) != count or len(set(names)) != count:
@@ -308,10 +308,13 @@ class _Contract:
         return {k: v for k, v in defaults.items() if v is not None}
 
     def _sizes(self) -> dict[str, Any]:
-        """Bounds of the named sizes; without max, as large as a size can be."""
-        return {n: {"min": s.min,
-                    "max": s.max if s.max is not None else 2**63 - 1}
-                for n, s in self._traced.spec.sizes.items()}
+        """Bounds of the named sizes that have any."""
+        sizes = {}
+        for name, bounds in self._traced.spec.sizes.items():
+            sizes[name] = {"min": bounds.min}
+            if bounds.max is not None:
+                sizes[name]["max"] = bounds.max
+        return sizes
 
     def _stage(self, index: int) -> dict[str, Any]:
         traced = self._traced

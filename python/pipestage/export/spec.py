@@ -91,7 +91,7 @@ class PipelineSpec:
 
     # Names of the last stage's outputs. Default: its dict's keys, or "output",
     # or "output_0", "output_1" ...
-    outputs: Sequence[str] | None = None
+    output_names: Sequence[str] | None = None
     # The axis along which an output's microbatches are joined; None = stacked.
     # Default: the axis that has rows.
     output_axes: Mapping[str, int | None] = dataclasses.field(
