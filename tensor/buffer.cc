@@ -1,5 +1,6 @@
 #include "tensor/buffer.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
@@ -40,6 +41,13 @@ Buffer Buffer::CopyOf(const void* data, size_t size) {
 Buffer Buffer::Slice(size_t offset, size_t size) const {
   PIPESTAGE_CHECK(offset <= size_ && size <= size_ - offset);
   return Buffer(owner_, static_cast<std::byte*>(data_) + offset, size);
+}
+
+Buffer Buffer::AlignedSlice(size_t offset, size_t size,
+                            size_t alignment) const {
+  const Buffer slice = Slice(offset, size);
+  if (reinterpret_cast<uintptr_t>(slice.data()) % alignment == 0) return slice;
+  return CopyOf(slice.data(), size);
 }
 
 }  // namespace pipestage

@@ -35,6 +35,10 @@ class Buffer {
   // Bytes [offset, offset + size), which must lie within.
   Buffer Slice(size_t offset, size_t size) const;
 
+  // The same bytes at an address that is a multiple of `alignment`: a slice if
+  // they lie at one, else a copy.
+  Buffer AlignedSlice(size_t offset, size_t size, size_t alignment) const;
+
   // Drops this reference to the bytes.
   void Reset() { *this = Buffer(); }
 

@@ -73,6 +73,17 @@ TEST(BufferTest, EmptySliceAtTheEndIsAllowed) {
   EXPECT_TRUE(Buffer().Slice(0, 0).empty());
 }
 
+TEST(BufferTest, AlignedSliceSharesWhereItCanAndCopiesWhereItMust) {
+  const Buffer whole = Buffer::CopyOf("0123456789abcdef", 16);
+
+  const Buffer shared = whole.AlignedSlice(8, 4, 8);
+  const Buffer copied = whole.AlignedSlice(3, 4, 8);
+
+  EXPECT_EQ(shared.data(), whole.data() + 8);
+  EXPECT_EQ(Text(copied), "3456");
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(copied.data()) % 8, 0);
+}
+
 TEST(BufferDeathTest, SliceBeyondTheEndIsOurBug) {
   const Buffer whole = Buffer::FromString("abc");
 

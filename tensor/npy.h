@@ -9,8 +9,9 @@
 namespace pipestage {
 
 // The array of a NumPy .npy file (versions 1 to 3, little endian, C order). It
-// shares `file`'s bytes. InvalidArgument for Fortran order, big endian, object or
-// unsupported dtypes and for sizes that disagree; the message says which.
+// shares `file`'s bytes if they are aligned for the dtype, as NumPy writes
+// them. InvalidArgument for Fortran order, big endian, object or unsupported
+// dtypes and for sizes that disagree; the message says which.
 absl::StatusOr<HostTensor> ParseNpy(const Buffer& file);
 
 // The bytes of a .npy file. bfloat16, which NumPy lacks, is InvalidArgument.

@@ -10,14 +10,14 @@
 
 namespace pipestage {
 
-// Rows [first, first + count) of `tensor` along `axis`, contiguous. Along axis 0
-// it shares the tensor's bytes; along another axis it is a strided copy.
+// Rows [first, first + count) of `tensor` along `axis`, contiguous. Along axis
+// 0 it shares the tensor's bytes; along another axis it is a strided copy.
 // InvalidArgument if the axis or the range does not lie within.
 absl::StatusOr<HostTensor> SliceRows(const HostTensor& tensor, int axis,
                                      int64_t first, int64_t count);
 
-// Writes `part`, contiguous, as rows [first, ...) along `axis` of `whole`, whose
-// shape agrees with part's on every other axis: the inverse of SliceRows.
+// Writes `part`, contiguous, as rows [first, ...) along `axis` of `whole`,
+// whose shape agrees with part's on every other axis: the inverse of SliceRows.
 // `whole` must have its bytes to itself. InvalidArgument if it does not fit.
 absl::Status WriteRows(const HostTensor& part, int axis, int64_t first,
                        HostTensor& whole);
