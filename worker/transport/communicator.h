@@ -35,8 +35,8 @@ class Operation {
  public:
   virtual ~Operation() = default;
 
-  // Blocks until the message has left (its bytes may be overwritten) or is there.
-  // Errors: Unavailable if the peer is gone, DeadlineExceeded after the
+  // Blocks until the message has left (its bytes may be overwritten) or is
+  // there. Errors: Unavailable if the peer is gone, DeadlineExceeded after the
   // communicator's timeout, or the status given to Abort. After any of them the
   // communicator is of no more use.
   virtual absl::Status Wait() = 0;
@@ -45,14 +45,15 @@ class Operation {
 // An established group of ranks that exchange messages and reduce tensors.
 //
 // Messages between an ordered pair of ranks arrive in the order in which they
-// were sent; the k-th receive takes the k-th send. There are no tags. Sender and
-// receiver must give the same sizes, part by part; what happens otherwise is
-// undefined, which is why plans are verified and messages carry headers.
+// were sent; the k-th receive takes the k-th send. There are no tags. Sender
+// and receiver must give the same sizes, part by part; what happens otherwise
+// is undefined, which is why plans are verified and messages carry headers.
 //
 // Nothing is sent, received or connected before Create returns on every rank;
 // afterwards no operation sets anything up.
 //
-// Send, Receive and collectives: one thread at a time. Abort: any thread, any time.
+// Send, Receive and collectives: one thread at a time. Abort: any thread, any
+// time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -61,8 +62,8 @@ class Communicator {
   virtual int size() const = 0;
   virtual absl::string_view backend() const = 0;  // "inproc", "gloo", "nccl"
 
-  // Starts sending the parts as one message and returns. `keepalive` keeps their
-  // bytes alive and unchanged; it is released when the operation is done.
+  // Starts sending the parts as one message and returns. `keepalive` keeps
+  // their bytes alive and unchanged; it is released when the operation is done.
   // Wait returns only when the receiver has posted its receive, or earlier: do
   // not rely on either.
   virtual absl::StatusOr<std::unique_ptr<Operation>> Send(

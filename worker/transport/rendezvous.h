@@ -10,8 +10,8 @@
 namespace pipestage {
 
 // Where the members of a communicator find each other: a store of small values
-// shared by all of them. In a worker it is carried on the coordinator's channel,
-// so that nothing listens for it. Thread-safe.
+// shared by all of them. In a worker it is carried on the coordinator's
+// channel, so that nothing listens for it. Thread-safe.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
