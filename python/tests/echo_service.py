@@ -92,9 +92,9 @@ class PipelineService(pipeline_service_pb2_grpc.PipelineServiceServicer):
                 spec=tensor_pb2.TensorSpec(dtype=t.dtype, shape=t.shape))
             for name, t in outputs.items()]))
         for index, tensor in enumerate(outputs.values()):
-            for start in range(0, len(tensor.data), 1000):
+            for start in range(0, len(tensor.data), 65536):
                 yield pipeline.EvalEvent(chunk=pipeline.TensorChunk(
-                    tensor=index, data=tensor.data[start:start + 1000]))
+                    tensor=index, data=tensor.data[start:start + 65536]))
         del response.outputs["y"]
         yield pipeline.EvalEvent(summary=response)
 

@@ -142,7 +142,7 @@ def _trace_pipeline(spec: PipelineSpec) -> _Traced:
 def _check_modules(spec: PipelineSpec) -> None:
     if not spec.stages:
         raise ExportError("there are no stages")
-    for lists in (spec.stages, spec.train_stages or ()):
+    for lists in filter(None, (spec.stages, spec.train_stages)):
         states = []
         for index, stage in enumerate(lists):
             if not isinstance(stage, nn.Module):
