@@ -60,8 +60,7 @@ void CallInbox::Expect(std::vector<Argument> arguments,
   }
 }
 
-int64_t CallInbox::BytesOf(const Argument& argument,
-                           int64_t microbatch) const {
+int64_t CallInbox::BytesOf(const Argument& argument, int64_t microbatch) const {
   return microbatch < num_larger_ ? argument.larger_bytes
                                   : argument.smaller_bytes;
 }
@@ -70,8 +69,7 @@ absl::StatusOr<Buffer> CallInbox::Take(int argument, MicrobatchIndex m) {
   const bool replicated = arguments_[argument].replicated;
   Slot& slot = slots_[argument][replicated ? 0 : m.value()];
   while (!slot.filled) {
-    PIPESTAGE_ASSIGN_OR_RETURN(std::vector<v1::FeedData> feeds,
-                               WaitForFeeds());
+    PIPESTAGE_ASSIGN_OR_RETURN(std::vector<v1::FeedData> feeds, WaitForFeeds());
     for (v1::FeedData& feed : feeds) {
       PIPESTAGE_RETURN_IF_ERROR(Sort(std::move(feed)));
     }
@@ -100,12 +98,11 @@ absl::Status CallInbox::Sort(v1::FeedData feed) {
 
   const int64_t first = feed.first_microbatch();
   const int64_t end = first + feed.num_microbatches();
-  const std::string what =
-      absl::StrCat("microbatches [", first, ",", end, ") of argument '",
-                   argument.name, "'");
+  const std::string what = absl::StrCat("microbatches [", first, ",", end,
+                                        ") of argument '", argument.name, "'");
   if (first < 0 || end <= first || end > num_microbatches_) {
-    return absl::InternalError(absl::StrCat(what, " were fed; the call has ",
-                                            num_microbatches_));
+    return absl::InternalError(
+        absl::StrCat(what, " were fed; the call has ", num_microbatches_));
   }
   int64_t expected = 0;
   for (int64_t m = first; m < end; ++m) expected += BytesOf(argument, m);

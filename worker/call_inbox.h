@@ -19,14 +19,15 @@
 namespace pipestage {
 
 // What a worker is told about one call while the call waits or runs: its
-// arguments' bytes, and that it should stop. The link's thread puts in, the compute
-// thread takes out.
+// arguments' bytes, and that it should stop. The link's thread puts in, the
+// compute thread takes out.
 //
-// Feeds may come before or after the call has begun. Bytes are not copied: what is
-// taken is a view into the message that brought it, and the message is freed when
-// all its views are.
+// Feeds may come before or after the call has begun. Bytes are not copied: what
+// is taken is a view into the message that brought it, and the message is freed
+// when all its views are.
 //
-// AddFeed, Cancel and Abort: any thread. The rest: the compute thread, Expect first.
+// AddFeed, Cancel and Abort: any thread. The rest: the compute thread, Expect
+// first.
 class CallInbox {
  public:
   enum class State {
@@ -63,10 +64,10 @@ class CallInbox {
   // Says what the call takes; feeds are checked against it from now on.
   void Expect(std::vector<Argument> arguments, Microbatches microbatches);
 
-  // The bytes of microbatch `m` of an argument with `uses` > 0; of a replicated one, all
-  // bytes. Blocks until they are there.
-  // Errors: Internal if a feed does not fit the contract (named, with both
-  // sizes); the reason of Cancel or Abort.
+  // The bytes of microbatch `m` of an argument with `uses` > 0; of a replicated
+  // one, all bytes. Blocks until they are there. Errors: Internal if a feed
+  // does not fit the contract (named, with both sizes); the reason of Cancel or
+  // Abort.
   absl::StatusOr<Buffer> Take(int argument, MicrobatchIndex m);
 
   // Frees what is there, and whatever comes from now on.

@@ -1,42 +1,37 @@
 #include "worker/call_shapes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "package/boundary_shapes.h"
 #include "worker/message_header.h"
 
 namespace pipestage {
 namespace {
 
-absl::StatusOr<TensorLayout> ResolveTensor(const TensorContract& contract,
-                                           const Sizes& sizes) {
-  TensorLayout layout;
-  layout.dtype = contract.dtype;
-  bool known = true;
-  for (const SizeExpression& axis : contract.shape) {
-    if (axis.is_data_dependent()) {
-      layout.shape.push_back(-1);
-      known = false;
-      continue;
-    }
-    PIPESTAGE_ASSIGN_OR_RETURN(const int64_t size, axis.Evaluate(sizes));
-    layout.shape.push_back(size);
-  }
-  layout.bytes = -1;
+absl::StatusOr<TensorLayout> MakeLayout(DType dtype, Shape shape) {
+  TensorLayout layout = {dtype, std::move(shape), -1};
+  const bool known = std::find(layout.shape.begin(), layout.shape.end(),
+                               kDataDependentSize) == layout.shape.end();
   if (known) {
-    PIPESTAGE_ASSIGN_OR_RETURN(layout.bytes,
-                               NumBytes(layout.dtype, layout.shape));
+    PIPESTAGE_ASSIGN_OR_RETURN(layout.bytes, NumBytes(dtype, layout.shape));
   }
   return layout;
 }
 
-absl::StatusOr<MessageLayout> ResolveOutputs(const StageContract& stage,
-                                             const Sizes& sizes) {
+absl::StatusOr<MessageLayout> ResolveOutputs(const PackageContract& contract,
+                                             const StageContract& stage,
+                                             const Sizes& sizes, int64_t rows) {
+  PIPESTAGE_ASSIGN_OR_RETURN(
+      StageShapes shapes,
+      ResolveStageShapes(contract, stage.index, sizes, rows));
   MessageLayout message;
-  for (const TensorContract& output : stage.outputs) {
-    PIPESTAGE_ASSIGN_OR_RETURN(TensorLayout layout,
-                               ResolveTensor(output, sizes));
+  for (size_t i = 0; i < shapes.outputs.size(); ++i) {
+    PIPESTAGE_ASSIGN_OR_RETURN(
+        TensorLayout layout,
+        MakeLayout(stage.outputs[i].dtype, std::move(shapes.outputs[i])));
     message.digest = SpecDigest(message.digest, layout.dtype, layout.shape);
     if (layout.bytes > 0) message.payload_bytes += layout.bytes;
     message.tensors.push_back(std::move(layout));
@@ -52,17 +47,19 @@ Sizes WithRows(Sizes sizes, int64_t rows) {
 }  // namespace
 
 absl::StatusOr<CallShapes::MicrobatchSize> CallShapes::ResolveSize(
-    const PackageContract& contract, const Sizes& sizes) {
+    const PackageContract& contract, const Sizes& sizes, int64_t rows) {
   MicrobatchSize result;
+  const Sizes with_rows = WithRows(sizes, rows);
   for (const StageContract& stage : contract.stages) {
     PIPESTAGE_ASSIGN_OR_RETURN(MessageLayout outputs,
-                               ResolveOutputs(stage, sizes));
+                               ResolveOutputs(contract, stage, sizes, rows));
     result.stage_outputs.push_back(std::move(outputs));
   }
   for (const auto* tensors : {&contract.inputs, &contract.targets}) {
     for (const TensorContract& tensor : *tensors) {
+      PIPESTAGE_ASSIGN_OR_RETURN(Shape shape, ResolveShape(tensor, with_rows));
       PIPESTAGE_ASSIGN_OR_RETURN(TensorLayout layout,
-                                 ResolveTensor(tensor, sizes));
+                                 MakeLayout(tensor.dtype, std::move(shape)));
       result.arguments.push_back(std::move(layout));
     }
   }
@@ -83,11 +80,11 @@ absl::StatusOr<std::shared_ptr<const CallShapes>> CallShapes::Resolve(
       std::shared_ptr<CallShapes>(new CallShapes(sizes, microbatches));
   PIPESTAGE_ASSIGN_OR_RETURN(
       shapes->by_size_[0],
-      ResolveSize(contract, WithRows(sizes, microbatches.max_rows())));
+      ResolveSize(contract, sizes, microbatches.max_rows()));
   if (rows % num_microbatches != 0) {
     PIPESTAGE_ASSIGN_OR_RETURN(
         shapes->by_size_[1],
-        ResolveSize(contract, WithRows(sizes, microbatches.max_rows() - 1)));
+        ResolveSize(contract, sizes, microbatches.max_rows() - 1));
   }
   return shapes;
 }

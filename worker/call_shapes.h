@@ -30,12 +30,13 @@ struct MessageLayout {
   uint64_t digest = 0;
 };
 
-// Every shape of one call, worked out from the contract once. Microbatches come in
-// at most two sizes, so this is small whatever M is. Immutable; thread-safe.
+// Every shape of one call, worked out from the contract once. Microbatches come
+// in at most two sizes, so this is small whatever M is. Immutable; thread-safe.
 class CallShapes {
  public:
   // Depends on nothing but its arguments: every rank gets the same answer.
-  // InvalidArgument if `rows` < `num_microbatches`, or if an expression has no value.
+  // InvalidArgument if `rows` < `num_microbatches`, or if an expression has no
+  // value.
   static absl::StatusOr<std::shared_ptr<const CallShapes>> Resolve(
       const PackageContract& contract, const Sizes& sizes, int64_t rows,
       int num_microbatches);
@@ -48,7 +49,8 @@ class CallShapes {
   const MessageLayout& outputs(StageIndex stage, MicrobatchIndex m) const {
     return SizeOf(m).stage_outputs[stage.value()];
   }
-  // A model input, or (counting on) a target. For a replicated one, m does not matter.
+  // A model input, or (counting on) a target. For a replicated one, m does not
+  // matter.
   const TensorLayout& argument(int index, MicrobatchIndex m) const {
     return SizeOf(m).arguments[index];
   }
@@ -63,7 +65,7 @@ class CallShapes {
       : sizes_(std::move(sizes)), microbatches_(microbatches) {}
 
   static absl::StatusOr<MicrobatchSize> ResolveSize(
-      const PackageContract& contract, const Sizes& sizes);
+      const PackageContract& contract, const Sizes& sizes, int64_t rows);
 
   const MicrobatchSize& SizeOf(MicrobatchIndex m) const {
     return by_size_[microbatches_.rows(m) == microbatches_.max_rows() ? 0 : 1];
@@ -71,7 +73,8 @@ class CallShapes {
 
   const Sizes sizes_;
   const Microbatches microbatches_;
-  std::array<MicrobatchSize, 2> by_size_;  // larger first; the second may be empty
+  std::array<MicrobatchSize, 2>
+      by_size_;  // larger first; the second may be empty
 };
 
 }  // namespace pipestage

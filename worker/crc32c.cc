@@ -27,8 +27,9 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(
-    uint32_t crc, const void* data, size_t size) {
+__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(uint32_t crc,
+                                                               const void* data,
+                                                               size_t size) {
   const auto* bytes = static_cast<const unsigned char*>(data);
   uint64_t state = ~crc;
   for (; size >= 8; size -= 8, bytes += 8) {

@@ -74,9 +74,8 @@ absl::StatusOr<MessageHeader> DecodeHeader(const std::byte* bytes) {
   }
   if ((wire.flags & ~kKnownFlags) != 0) {
     return absl::DataLossError(
-        absl::StrCat("message header has unknown flags ",
-                     absl::Hex(wire.flags), "; known are ",
-                     absl::Hex(kKnownFlags)));
+        absl::StrCat("message header has unknown flags ", absl::Hex(wire.flags),
+                     "; known are ", absl::Hex(kKnownFlags)));
   }
   MessageHeader header;
   header.generation = Generation(wire.generation);
@@ -111,8 +110,7 @@ absl::Status CheckHeader(const MessageHeader& got,
                     absl::StrCat(expected.payload_bytes, " bytes"));
   }
   if (got.digest != expected.digest) {
-    return Mismatch("digest of dtypes and shapes", got.digest,
-                    expected.digest);
+    return Mismatch("digest of dtypes and shapes", got.digest, expected.digest);
   }
   return absl::OkStatus();
 }

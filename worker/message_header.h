@@ -14,8 +14,8 @@
 namespace pipestage {
 
 // What stands before the payload of every message between ranks, so that a pair
-// that is out of step is noticed before wrong bytes are used. Plain data; encoded
-// as 64 bytes, little endian.
+// that is out of step is noticed before wrong bytes are used. Plain data;
+// encoded as 64 bytes, little endian.
 struct MessageHeader {
   Generation generation;
   CallId call;
@@ -36,8 +36,9 @@ void EncodeHeader(const MessageHeader& header, std::byte* out);
 // DataLoss if these are not the bytes of a header.
 absl::StatusOr<MessageHeader> DecodeHeader(const std::byte* bytes);
 
-// Internal, naming field and both values, unless `got` announces the message that
-// `expected` describes. Void and checksum are the sender's business: not compared.
+// Internal, naming field and both values, unless `got` announces the message
+// that `expected` describes. Void and checksum are the sender's business: not
+// compared.
 absl::Status CheckHeader(const MessageHeader& got,
                          const MessageHeader& expected);
 

@@ -59,10 +59,10 @@ TEST(MessageHeaderTest, MismatchNamesFieldAndBothValues) {
   MessageHeader got = Example();
   got.microbatch = MicrobatchIndex(8);
 
-  EXPECT_THAT(CheckHeader(got, Example()),
-              StatusIs(absl::StatusCode::kInternal,
-                       AllOf(HasSubstr("microbatch is 8"),
-                             HasSubstr("plan says 7"))));
+  EXPECT_THAT(
+      CheckHeader(got, Example()),
+      StatusIs(absl::StatusCode::kInternal,
+               AllOf(HasSubstr("microbatch is 8"), HasSubstr("plan says 7"))));
 }
 
 TEST(MessageHeaderTest, EveryFieldIsCompared) {
@@ -86,9 +86,9 @@ TEST(MessageHeaderTest, DigestTellsDtypesShapesAndTheirOrderApart) {
   EXPECT_NE(a, SpecDigest(0, DType::kInt32, {8, 16}));
   EXPECT_NE(a, SpecDigest(0, DType::kFloat32, {16, 8}));
   EXPECT_NE(a, SpecDigest(0, DType::kFloat32, {8, 16, 1}));
-  EXPECT_NE(SpecDigest(a, DType::kBool, {1}),
-            SpecDigest(SpecDigest(0, DType::kBool, {1}), DType::kFloat32,
-                       {8, 16}));
+  EXPECT_NE(
+      SpecDigest(a, DType::kBool, {1}),
+      SpecDigest(SpecDigest(0, DType::kBool, {1}), DType::kFloat32, {8, 16}));
 }
 
 }  // namespace

@@ -12,23 +12,21 @@ namespace {
 
 // "float32 [8,?]".
 std::string DescribePromise(const TensorLayout& layout) {
-  return absl::StrCat(DTypeName(layout.dtype), " [",
-                      absl::StrJoin(layout.shape, ",",
-                                    [](std::string* out, int64_t size) {
-                                      absl::StrAppend(
-                                          out, size < 0 ? "?"
-                                                        : absl::StrCat(size));
-                                    }),
-                      "]");
+  return absl::StrCat(
+      DTypeName(layout.dtype), " [",
+      absl::StrJoin(layout.shape, ",",
+                    [](std::string* out, int64_t size) {
+                      absl::StrAppend(out, size < 0 ? "?" : absl::StrCat(size));
+                    }),
+      "]");
 }
 
 absl::Status Mismatch(StageIndex stage, absl::string_view got,
                       absl::string_view promised) {
-  return WithReason(
-      absl::AbortedError(absl::StrCat("stage ", stage.value(), " returned ",
-                                      got, "; the model's contract says ",
-                                      promised)),
-      reason::kShapeMismatch);
+  return WithReason(absl::AbortedError(
+                        absl::StrCat("stage ", stage.value(), " returned ", got,
+                                     "; the model's contract says ", promised)),
+                    reason::kShapeMismatch);
 }
 
 bool Fits(const StageTensor& tensor, const TensorLayout& layout) {
@@ -56,15 +54,13 @@ absl::Status CheckOutputs(StageIndex stage,
     const std::string which =
         outputs.size() == 1 ? "" : absl::StrCat(" as output ", i);
     if (!Fits(output, promised[i])) {
-      return Mismatch(stage,
-                      Describe(output.dtype, output.shape) + which,
+      return Mismatch(stage, Describe(output.dtype, output.shape) + which,
                       DescribePromise(promised[i]));
     }
     PIPESTAGE_ASSIGN_OR_RETURN(const int64_t bytes,
                                NumBytes(output.dtype, output.shape));
     if (output.data.size() != bytes) {
-      return Mismatch(stage,
-                      absl::StrCat(output.data.size(), " bytes", which),
+      return Mismatch(stage, absl::StrCat(output.data.size(), " bytes", which),
                       absl::StrCat(bytes, " bytes"));
     }
   }

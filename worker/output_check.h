@@ -9,8 +9,8 @@
 
 namespace pipestage {
 
-// Whether a stage returned what the contract promises, before any of it is used.
-// Aborted (SHAPE_MISMATCH) naming stage, what came and what was promised.
+// Whether a stage returned what the contract promises, before any of it is
+// used. Aborted (SHAPE_MISMATCH) naming stage, what came and what was promised.
 absl::Status CheckOutputs(StageIndex stage,
                           absl::Span<const StageTensor> outputs,
                           absl::Span<const TensorLayout> promised);

@@ -116,11 +116,11 @@ void PlanExecutor::Execution::CheckWishes() {
     const StageIndex stage(s);
     if (call_.plan->owner(stage) != executor_.rank_) continue;
     if (call_.model->stage(stage) != nullptr) continue;
-    return Fail(WithReason(absl::FailedPreconditionError(absl::StrCat(
-                               "stage ", s, " of model ", model,
-                               " is not loaded")),
-                           reason::kModelNotLoaded),
-                nullptr);
+    return Fail(
+        WithReason(absl::FailedPreconditionError(absl::StrCat(
+                       "stage ", s, " of model ", model, " is not loaded")),
+                   reason::kModelNotLoaded),
+        nullptr);
   }
   if (!plan_.has_last_stage()) return;
   if (call_.wishes.with_loss && call_.model->loss == nullptr) {
@@ -130,9 +130,9 @@ void PlanExecutor::Execution::CheckWishes() {
   }
   for (int output : call_.wishes.outputs) {
     if (output >= 0 && output < contract.outputs.size()) continue;
-    return Fail(absl::InternalError(absl::StrCat(
-                    "output ", output, " was asked for; model ", model, " has ",
-                    contract.outputs.size())),
+    return Fail(absl::InternalError(
+                    absl::StrCat("output ", output, " was asked for; model ",
+                                 model, " has ", contract.outputs.size())),
                 nullptr);
   }
 }
@@ -306,9 +306,8 @@ void PlanExecutor::Execution::Die() {
 void PlanExecutor::Execution::Fail(const absl::Status& error,
                                    const Action* action) {
   Die();
-  const std::string worker =
-      absl::StrCat("worker ", executor_.options_.worker, ", rank ",
-                   executor_.rank_.value());
+  const std::string worker = absl::StrCat("worker ", executor_.options_.worker,
+                                          ", rank ", executor_.rank_.value());
   const std::string rank = absl::StrCat(executor_.rank_.value());
   std::string why = GetReason(error);
   if (why.empty()) why = std::string(reason::kStageFailed);
@@ -378,11 +377,10 @@ absl::Status PlanExecutor::Announce(PreparedCall& call) {
   for (const PreparedPlan::Receive& receive : call.prepared->receives()) {
     PIPESTAGE_ASSIGN_OR_RETURN(
         const ReceiveWindow::Ticket ticket,
-        receives_.Expect({receive.from,
-                          HeaderOf(call, receive.stage, receive.microbatch),
-                          &call.shapes->outputs(receive.stage,
-                                                receive.microbatch),
-                          call.shapes}));
+        receives_.Expect(
+            {receive.from, HeaderOf(call, receive.stage, receive.microbatch),
+             &call.shapes->outputs(receive.stage, receive.microbatch),
+             call.shapes}));
     call.tickets.push_back(ticket);
   }
   return absl::OkStatus();

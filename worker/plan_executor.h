@@ -39,11 +39,13 @@ struct CallOutcome {
   std::vector<TimelineEntry> timeline;  // if wished for
 };
 
-// Carries out a rank's part of calls, one after the other, over one communicator.
+// Carries out a rank's part of calls, one after the other, over one
+// communicator.
 //
-// A call that cannot go on here (a stage failed, it was cancelled, the rank before
-// gave up) is dead: its plan is still gone through, without computing and with void
-// messages, so that every pair of ranks stays in step and other calls are not harmed.
+// A call that cannot go on here (a stage failed, it was cancelled, the rank
+// before gave up) is dead: its plan is still gone through, without computing
+// and with void messages, so that every pair of ranks stays in step and other
+// calls are not harmed.
 //
 // One thread, the communicator's. Announce calls in the order in which they are
 // executed. Abort the communicator before destroying the executor.
@@ -63,8 +65,8 @@ class PlanExecutor {
   // Errors: as of Execute.
   absl::Status Announce(PreparedCall& call);
 
-  // Runs the call to its end. `between_actions` is called before each action; its
-  // error ends the call like the communicator's.
+  // Runs the call to its end. `between_actions` is called before each action;
+  // its error ends the call like the communicator's.
   //
   // An error means that the communicator is of no more use (or that the call's
   // inbox was aborted). What concerns the call alone goes to `sink`.

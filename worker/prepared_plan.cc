@@ -23,15 +23,14 @@ class PreparedPlan::Builder {
       : plan_(plan),
         contract_(contract),
         prepared_(new PreparedPlan()),
-        cells_(static_cast<size_t>(plan.num_stages()) *
-               plan.num_microbatches) {}
+        cells_(static_cast<size_t>(plan.num_stages()) * plan.num_microbatches) {
+  }
 
   absl::StatusOr<std::shared_ptr<const PreparedPlan>> Build() && {
     if (plan_.num_stages() != contract_.stages.size()) {
-      return Invalid(absl::StrCat("it has ", plan_.num_stages(),
-                                  " stages; model ", contract_.name, "@",
-                                  contract_.version, " has ",
-                                  contract_.stages.size()));
+      return Invalid(absl::StrCat(
+          "it has ", plan_.num_stages(), " stages; model ", contract_.name, "@",
+          contract_.version, " has ", contract_.stages.size()));
     }
     PIPESTAGE_RETURN_IF_ERROR(FindArguments());
     for (const pipestage::Action& action : plan_.actions) {

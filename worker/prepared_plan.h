@@ -11,8 +11,9 @@
 
 namespace pipestage {
 
-// A rank's plan joined with a model: everything about a call that depends neither
-// on its sizes nor on its data, worked out once. Immutable; thread-safe.
+// A rank's plan joined with a model: everything about a call that depends
+// neither on its sizes nor on its data, worked out once. Immutable;
+// thread-safe.
 class PreparedPlan {
  public:
   // An action, and where its tensors come from and go to.
@@ -22,8 +23,9 @@ class PreparedPlan {
     Rank peer;
     // F and RECV_F: index into receives() of the stage's input, or -1.
     int receive = -1;
-    // Where an output waits for the next stage or for its send: F reads `from` if
-    // it has a stage before it here and writes `to`; SEND_F reads `from`. Else -1.
+    // Where an output waits for the next stage or for its send: F reads `from`
+    // if it has a stage before it here and writes `to`; SEND_F reads `from`.
+    // Else -1.
     int from = -1;
     int to = -1;
   };
@@ -39,9 +41,9 @@ class PreparedPlan {
     std::vector<int> keywords;
   };
 
-  // Errors: FailedPrecondition (PLAN_INVALID) if the plan is not for this model,
-  // holds anything but forwards, their sends and receives, or if an input would
-  // not be there when its forward comes.
+  // Errors: FailedPrecondition (PLAN_INVALID) if the plan is not for this
+  // model, holds anything but forwards, their sends and receives, or if an
+  // input would not be there when its forward comes.
   static absl::StatusOr<std::shared_ptr<const PreparedPlan>> Create(
       const RankPlan& plan, const PackageContract& contract);
 

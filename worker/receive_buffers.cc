@@ -96,7 +96,8 @@ absl::StatusOr<Buffer> ReceiveBuffers::Take(size_t size) {
     PIPESTAGE_ASSIGN_OR_RETURN(memory, allocator_(size));
   }
   void* const data = memory->mutable_data();
-  // Gives the memory back when the last user is gone; the pool is kept alive for it.
+  // Gives the memory back when the last user is gone; the pool is kept alive
+  // for it.
   struct Lease {
     std::shared_ptr<Pool> pool;
     Buffer memory;

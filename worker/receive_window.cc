@@ -106,8 +106,7 @@ absl::Status ReceiveWindow::Post(Peer& peer, Rank from, Message& message) {
     next += BytesOf(tensor);
   }
   PIPESTAGE_ASSIGN_OR_RETURN(
-      message.operation,
-      communicator_->Receive(from, parts, message.landing));
+      message.operation, communicator_->Receive(from, parts, message.landing));
   ++peer.next_to_post;
   ++peer.posted;
   peer.posted_bytes += message.payload_size;

@@ -17,15 +17,17 @@
 
 namespace pipestage {
 
-// Posts receives ahead of need, in the order in which the peers will send, so that
-// senders find them waiting. For every peer at most so many messages and bytes are
-// posted and not yet taken; always at least the one that is waited for.
+// Posts receives ahead of need, in the order in which the peers will send, so
+// that senders find them waiting. For every peer at most so many messages and
+// bytes are posted and not yet taken; always at least the one that is waited
+// for.
 //
-// Expected messages may belong to several calls: those of the next call are posted
-// as soon as the last ones of this call leave room.
+// Expected messages may belong to several calls: those of the next call are
+// posted as soon as the last ones of this call leave room.
 //
 // One thread: the communicator's. After an error the communicator is of no
-// more use. Abort the communicator before destroying a window with receives under way.
+// more use. Abort the communicator before destroying a window with receives
+// under way.
 class ReceiveWindow {
  public:
   struct Options {
@@ -59,12 +61,13 @@ class ReceiveWindow {
   // Says that this message comes after those of the same peer said before.
   absl::StatusOr<Ticket> Expect(Expected message);
 
-  // Sees to it that the message's receive is posted, waiting for earlier ones of the
-  // same peer if the window is full of them.
+  // Sees to it that the message's receive is posted, waiting for earlier ones
+  // of the same peer if the window is full of them.
   absl::Status Reach(Ticket ticket);
 
-  // Waits for the message, checks its header, gives its tensors. Once per ticket.
-  // Errors: Internal or DataLoss if it is not what was expected; Operation::Wait's.
+  // Waits for the message, checks its header, gives its tensors. Once per
+  // ticket. Errors: Internal or DataLoss if it is not what was expected;
+  // Operation::Wait's.
   absl::StatusOr<Received> Take(Ticket ticket);
 
   // Posted to this peer and not yet taken.
@@ -74,9 +77,9 @@ class ReceiveWindow {
   struct Message;
   struct Peer {
     std::deque<std::unique_ptr<Message>> messages;  // null: taken
-    int64_t first_number = 0;  // of messages.front()
-    int64_t next_to_post = 0;  // number of
-    int posted = 0;            // and their bytes
+    int64_t first_number = 0;                       // of messages.front()
+    int64_t next_to_post = 0;                       // number of
+    int posted = 0;                                 // and their bytes
     int64_t posted_bytes = 0;
   };
 

@@ -15,8 +15,8 @@ class ResultSink {
 
   // The first thing that went wrong here. At most once; nothing comes after it.
   virtual void Fail(absl::Status error) = 0;
-  // From the owner of the last stage, as microbatches finish, in the plan's order.
-  // Errors end the call as a failed stage would.
+  // From the owner of the last stage, as microbatches finish, in the plan's
+  // order. Errors end the call as a failed stage would.
   virtual absl::Status AddLoss(MicrobatchIndex m, MicrobatchLossValue loss) = 0;
   // Only outputs that the call wants. The tensor's bytes are not kept alive.
   virtual absl::Status AddOutput(MicrobatchIndex m, int output,

@@ -72,8 +72,8 @@ absl::Status SendWindow::SendVoid(Rank to, MessageHeader header,
   parts.push_back({outgoing->header, kMessageHeaderSize, DeviceKind::kHost});
   for (const TensorLayout& tensor : layout.tensors) {
     if (tensor.bytes == 0) continue;
-    parts.push_back({filler.data.data(), static_cast<size_t>(tensor.bytes),
-                     filler.device});
+    parts.push_back(
+        {filler.data.data(), static_cast<size_t>(tensor.bytes), filler.device});
   }
   return Start(to, parts, std::move(outgoing));
 }

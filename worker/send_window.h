@@ -15,12 +15,13 @@
 
 namespace pipestage {
 
-// Sends stage outputs without waiting for them, up to a bound for every peer: the
-// compute thread waits for the oldest send only when the bound is reached.
+// Sends stage outputs without waiting for them, up to a bound for every peer:
+// the compute thread waits for the oldest send only when the bound is reached.
 // Tensors are kept alive until their send is done.
 //
 // One thread: the communicator's. After an error the communicator is of no
-// more use. Abort the communicator before destroying a window with sends under way.
+// more use. Abort the communicator before destroying a window with sends under
+// way.
 class SendWindow {
  public:
   struct Options {
@@ -37,11 +38,11 @@ class SendWindow {
   absl::Status Send(Rank to, MessageHeader header,
                     std::vector<StageTensor> tensors);
 
-  // Sends a message of the same size that says: not computed. `filler` has at least
-  // the bytes of the largest tensor of `layout`; what is in it does not matter.
+  // Sends a message of the same size that says: not computed. `filler` has at
+  // least the bytes of the largest tensor of `layout`; what is in it does not
+  // matter.
   absl::Status SendVoid(Rank to, MessageHeader header,
-                        const MessageLayout& layout,
-                        const StageTensor& filler);
+                        const MessageLayout& layout, const StageTensor& filler);
 
   // Sends to this peer that were not yet waited for.
   int outstanding(Rank to) const;

@@ -15,8 +15,8 @@
 
 namespace pipestage {
 
-// A part of a model, ready to run. Names no framework: worker/torch implements it
-// over LibTorch, worker/testing in closed form.
+// A part of a model, ready to run. Names no framework: worker/torch implements
+// it over LibTorch, worker/testing in closed form.
 //
 // Used by one thread at a time. Exceptions never leave it.
 class Stage {
@@ -32,7 +32,8 @@ class Stage {
   // Returns the outputs in the contract's order: contiguous, on the worker's
   // device, sharing bytes with nothing that outlives the call (not with inputs,
   // parameters or each other).
-  // Errors: whatever the framework said, as Aborted; ResourceExhausted if out of memory.
+  // Errors: whatever the framework said, as Aborted; ResourceExhausted if out
+  // of memory.
   virtual absl::StatusOr<std::vector<StageTensor>> Forward(
       absl::Span<const StageTensor> inputs) = 0;
 

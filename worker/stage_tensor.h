@@ -11,7 +11,8 @@
 
 namespace pipestage {
 
-// Where a tensor's bytes are. A worker has one device; host memory is always there.
+// Where a tensor's bytes are. A worker has one device; host memory is always
+// there.
 enum class DeviceKind { kHost, kCuda };
 
 // A dense, contiguous tensor between stages, in host or device memory. Copies

@@ -42,8 +42,8 @@ using Elements = std::vector<double>;
 template <typename Op>
 absl::Status Combine(Elements& x, const Elements& y, Op op) {
   if (y.size() != 1 && y.size() != x.size()) {
-    return absl::AbortedError(absl::StrCat("cannot broadcast ", y.size(),
-                                           " elements to ", x.size()));
+    return absl::AbortedError(
+        absl::StrCat("cannot broadcast ", y.size(), " elements to ", x.size()));
   }
   for (size_t i = 0; i < x.size(); ++i) {
     x[i] = op(x[i], y.size() == 1 ? y[0] : y[i]);
@@ -94,9 +94,8 @@ class ToyStage : public Stage {
 
   absl::StatusOr<std::vector<StageTensor>> Apply(
       absl::Span<const StageTensor> inputs, Elements x) const {
-    const bool hit =
-        !params_.at.has_value() ||
-        std::find(x.begin(), x.end(), *params_.at) != x.end();
+    const bool hit = !params_.at.has_value() ||
+                     std::find(x.begin(), x.end(), *params_.at) != x.end();
     const Shape& shape = inputs[0].shape;
     if (name() == "boom" && hit) return absl::AbortedError("boom");
     if (name() == "odd_rows") return OddRows(shape, x);
@@ -147,8 +146,8 @@ class ToyStage : public Stage {
 };
 
 bool IsKnown(const std::string& name) {
-  for (const char* known : {"digit", "affine", "boom", "wrong_shape", "pair",
-                            "join", "odd_rows"}) {
+  for (const char* known :
+       {"digit", "affine", "boom", "wrong_shape", "pair", "join", "odd_rows"}) {
     if (name == known) return true;
   }
   return false;

@@ -15,11 +15,12 @@
 
 namespace pipestage {
 
-// Called by the compute thread before each forward: to block, to count, to fail.
+// Called by the compute thread before each forward: to block, to count, to
+// fail.
 using BeforeForward = std::function<absl::Status(StageIndex stage)>;
 
-// Stages in closed form, without a framework, driven by the package's contract: a
-// program {"kind": "module", "name": <below>, "params": {...}}.
+// Stages in closed form, without a framework, driven by the package's contract:
+// a program {"kind": "module", "name": <below>, "params": {...}}.
 //
 //   digit        10*x + s
 //   affine       weight*x + bias; weight 2, bias s or 0 if not given
@@ -30,9 +31,9 @@ using BeforeForward = std::function<absl::Status(StageIndex stage)>;
 //   join         x0 + x1 of two inputs
 //   odd_rows     the rows of x whose first element is odd: an output ["?", ...]
 //
-// x is the first positional input. A keyword input named "scale" multiplies, any
-// other is added; both are 0-dim or have x's shape. Elements are computed as doubles
-// and have the contract's output dtype.
+// x is the first positional input. A keyword input named "scale" multiplies,
+// any other is added; both are 0-dim or have x's shape. Elements are computed
+// as doubles and have the contract's output dtype.
 absl::StatusOr<std::unique_ptr<Stage>> MakeToyStage(
     const StageContract& contract, BeforeForward before_forward = nullptr);
 
@@ -41,7 +42,8 @@ absl::StatusOr<std::unique_ptr<Stage>> MakeToyStage(
 absl::StatusOr<std::unique_ptr<LossFunction>> MakeToyLoss(
     const PackageContract& contract);
 
-// Loads the above. Opens (and so verifies) the weights a stage names. Thread-safe.
+// Loads the above. Opens (and so verifies) the weights a stage names.
+// Thread-safe.
 class ToyStageLoader : public StageLoader {
  public:
   explicit ToyStageLoader(BeforeForward before_forward = nullptr)
@@ -64,7 +66,8 @@ class ToyStageLoader : public StageLoader {
   std::atomic<int> allocations_ = 0;
 };
 
-// Elements as doubles, whatever the dtype (integers, bool, float32 or float64), and back.
+// Elements as doubles, whatever the dtype (integers, bool, float32 or float64),
+// and back.
 std::vector<double> ToyElements(const StageTensor& tensor);
 StageTensor MakeToyTensor(DType dtype, Shape shape,
                           absl::Span<const double> elements);
