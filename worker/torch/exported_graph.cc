@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/strict_json.h"
 #include "nlohmann/json.hpp"
 
 namespace pipestage {
@@ -29,6 +30,25 @@ struct Malformed {
 [[noreturn]] void Fail(std::string what) { throw Malformed{std::move(what)}; }
 
 ExportedGraph ParseGraph(const Json& json, int depth);
+
+// A block's graph lies some ten levels below its node.
+constexpr int kMaxJsonDepth = 16 * kMaxGraphDepth;
+
+Json ParseJson(absl::string_view text) {
+  absl::StatusOr<Json> json = ParseStrictJson(text, kMaxJsonDepth);
+  if (!json.ok()) Fail(std::string(json.status().message()));
+  return *std::move(json);
+}
+
+int64_t Int(const Json& json) {
+  const bool fits =
+      json.is_number_integer() &&
+      !(json.is_number_unsigned() &&
+        json.get<uint64_t>() >
+            static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+  if (!fits) Fail("expected a 64-bit integer");
+  return json.get<int64_t>();
+}
 
 // Finite numbers are JSON numbers, the others text.
 double ParseFloat(const Json& json) {
@@ -76,7 +96,7 @@ void AppendElement(Kind list, const Json& json, ExportedArgument& argument) {
   } else if (list == Kind::kBools) {
     argument.ints.push_back(json.is_null() ? 0 : json.get<bool>());
   } else {
-    argument.ints.push_back(json.is_null() ? 0 : json.get<int64_t>());
+    argument.ints.push_back(json.is_null() ? 0 : Int(json));
   }
 }
 
@@ -106,7 +126,7 @@ ExportedArgument ParseSymbolic(const Json& json) {
     argument.is_symbolic = true;
     return argument;
   }
-  if (key == "as_int") return Ints(Kind::kInt, {value->get<int64_t>()});
+  if (key == "as_int") return Ints(Kind::kInt, {Int(*value)});
   if (key == "as_bool") return Ints(Kind::kBool, {value->get<bool>()});
   if (key == "as_float") return Floats(Kind::kFloat, {ParseFloat(*value)});
   Fail(absl::StrCat("unknown kind of symbolic number \"", key, "\""));
@@ -170,7 +190,7 @@ std::optional<ExportedArgument> ParseList(absl::string_view key,
 
 std::optional<ExportedArgument> ParseNumber(absl::string_view key,
                                             const Json& json) {
-  if (key == "as_int") return Ints(Kind::kInt, {json.get<int64_t>()});
+  if (key == "as_int") return Ints(Kind::kInt, {Int(json)});
   if (key == "as_bool") return Ints(Kind::kBool, {json.get<bool>()});
   if (key == "as_float") return Floats(Kind::kFloat, {ParseFloat(json)});
   if (key == "as_complex") {
@@ -186,11 +206,11 @@ std::optional<ExportedArgument> ParseNumber(absl::string_view key,
 std::optional<ExportedArgument> ParseEnum(absl::string_view key,
                                           const Json& json) {
   if (key == "as_scalar_type") {
-    return Ints(Kind::kScalarType, {json.get<int64_t>()});
+    return Ints(Kind::kScalarType, {Int(json)});
   }
-  if (key == "as_layout") return Ints(Kind::kLayout, {json.get<int64_t>()});
+  if (key == "as_layout") return Ints(Kind::kLayout, {Int(json)});
   if (key == "as_memory_format") {
-    return Ints(Kind::kMemoryFormat, {json.get<int64_t>()});
+    return Ints(Kind::kMemoryFormat, {Int(json)});
   }
   return std::nullopt;
 }
@@ -262,7 +282,7 @@ ExportedNode ParseNode(const Json& json, int depth) {
 
 ExportedSize ParseSize(const Json& json) {
   const auto [key, value] = UnionMember(json);
-  if (key == "as_int") return {value->get<int64_t>(), ""};
+  if (key == "as_int") return {Int(*value), ""};
   const std::string text = value->at("expr_str").get<std::string>();
   absl::string_view rest = text;
   // "Symbol('s77', positive=True, integer=True)", alone.
@@ -276,7 +296,7 @@ ExportedSize ParseSize(const Json& json) {
 
 ExportedTensor ParseTensor(const Json& json) {
   ExportedTensor tensor;
-  tensor.scalar_type = json.at("dtype").get<int64_t>();
+  tensor.scalar_type = Int(json.at("dtype"));
   for (const Json& size : json.at("sizes")) {
     tensor.sizes.push_back(ParseSize(size));
   }
@@ -350,10 +370,10 @@ void CheckOutput(const Json& json) {
 std::vector<std::string> ParseKeywords(const Json& module_call_graph) {
   const Json& signature = module_call_graph.at(0).at("signature");
   if (signature.is_null()) return {};
-  const Json spec = Json::parse(signature.at("in_spec").get<std::string>());
+  const Json spec = ParseJson(signature.at("in_spec").get<std::string>());
   const Json& keywords = spec.at(1).at("children_spec").at(1);
   std::vector<std::string> names =
-      Json::parse(keywords.at("context").get<std::string>())
+      ParseJson(keywords.at("context").get<std::string>())
           .get<std::vector<std::string>>();
   for (const Json& child : keywords.at("children_spec")) {
     if (!child.at("type").is_null()) {
@@ -369,14 +389,14 @@ std::map<std::string, ExportedRange> ParseRanges(const Json& json) {
     ExportedRange& parsed = ranges[symbol];
     const Json& min = range.at("min_val");
     const Json& max = range.at("max_val");
-    if (min.is_number_integer()) parsed.min = min.get<int64_t>();
-    if (max.is_number_integer()) parsed.max = max.get<int64_t>();
+    if (min.is_number_integer()) parsed.min = Int(min);
+    if (max.is_number_integer()) parsed.max = Int(max);
   }
   return ranges;
 }
 
 void CheckVersion(const Json& json) {
-  const int64_t major = json.at("schema_version").at("major").get<int64_t>();
+  const int64_t major = Int(json.at("schema_version").at("major"));
   if (major != 8) {
     Fail(absl::StrCat("the schema's major version is ", major,
                       "; this build reads 8"));
@@ -445,14 +465,14 @@ auto Guarded(absl::string_view record, Fn fn)
 
 absl::StatusOr<ExportedModule> ParseExportedModule(absl::string_view json) {
   return Guarded("models/model.json", [&] {
-    return ParseModule(Json::parse(json.begin(), json.end()));
+    return ParseModule(ParseJson(json));
   });
 }
 
 absl::StatusOr<std::map<std::string, ExportedConstant>> ParseExportedConstants(
     absl::string_view json) {
   return Guarded("data/constants/model_constants_config.json", [&] {
-    return ParseConstants(Json::parse(json.begin(), json.end()));
+    return ParseConstants(ParseJson(json));
   });
 }
 
