@@ -1,0 +1,163 @@
+#include "coordinator/feeds.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "tensor/split_merge.h"
+
+namespace pipestage {
+namespace {
+
+// An argument of the call with the ranks that need it.
+struct Argument {
+  int index;
+  std::optional<int> axis;
+  const HostTensor* tensor;
+  std::set<Rank> ranks;
+};
+
+bool IsPositional(const PackageContract& contract, const std::string& name) {
+  const auto& inputs = contract.stages.front().inputs;
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const auto& input) { return input.name == name; });
+}
+
+std::set<Rank> RanksOf(const PackageContract& contract,
+                       const Placement& placement, const std::string& name) {
+  std::set<Rank> ranks;
+  if (IsPositional(contract, name)) {
+    ranks.insert(placement.owner(StageIndex(0)));
+  }
+  for (const StageContract& stage : contract.stages) {
+    const auto& keywords = stage.keyword_inputs;
+    if (std::find(keywords.begin(), keywords.end(), name) != keywords.end()) {
+      ranks.insert(placement.owner(stage.index));
+    }
+  }
+  return ranks;
+}
+
+std::vector<Argument> Arguments(const PackageContract& contract,
+                                const Placement& placement,
+                                const CallInputs& inputs) {
+  std::vector<Argument> arguments;
+  int index = 0;
+  for (const TensorContract& input : contract.inputs) {
+    arguments.push_back({index++, input.axis, &inputs.inputs.at(input.name),
+                         RanksOf(contract, placement, input.name)});
+  }
+  const Rank last = placement.stage_ranks.back();
+  for (const TensorContract& target : contract.targets) {
+    const auto found = inputs.targets.find(target.name);
+    if (found != inputs.targets.end()) {
+      arguments.push_back({index, target.axis, &found->second, {last}});
+    }
+    ++index;
+  }
+  return arguments;
+}
+
+// Cuts an argument into messages of whole microbatches.
+void AppendFeeds(const Argument& argument, const Microbatches& microbatches,
+                 std::vector<Feed>& feeds) {
+  const size_t total = argument.tensor->data.size();
+  if (!argument.axis) {
+    feeds.push_back({argument.index, 0, 0, total, argument.tensor, 0});
+    return;
+  }
+  const size_t row_bytes = total / microbatches.total_rows();
+  Feed feed{argument.index, 0, 0, 0, argument.tensor, *argument.axis};
+  for (int32_t m = 0; m < microbatches.count(); ++m) {
+    const size_t size = row_bytes * microbatches.rows(MicrobatchIndex(m));
+    if (feed.num_microbatches > 0 &&
+        feed.size_bytes + size > kFeedMessageBytes) {
+      feeds.push_back(feed);
+      feed.first_microbatch = m;
+      feed.num_microbatches = 0;
+      feed.size_bytes = 0;
+    }
+    ++feed.num_microbatches;
+    feed.size_bytes += size;
+  }
+  feeds.push_back(feed);
+}
+
+// Replicated arguments come before the microbatches that need them.
+auto Order(const Feed& feed) {
+  return std::make_tuple(feed.num_microbatches > 0, feed.first_microbatch,
+                         feed.argument);
+}
+
+absl::StatusOr<Buffer> GatherParts(const Feed& feed,
+                                   const Microbatches& microbatches) {
+  Buffer all = Buffer::Allocate(feed.size_bytes);
+  size_t offset = 0;
+  for (int32_t i = 0; i < feed.num_microbatches; ++i) {
+    const MicrobatchIndex m(feed.first_microbatch + i);
+    PIPESTAGE_ASSIGN_OR_RETURN(
+        const HostTensor part,
+        SliceRows(*feed.tensor, feed.axis, microbatches.first_row(m),
+                  microbatches.rows(m)));
+    if (part.data.empty()) continue;
+    std::memcpy(all.mutable_data() + offset, part.data.data(),
+                part.data.size());
+    offset += part.data.size();
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::vector<Feed>> PlanFeeds(const PackageContract& contract,
+                                         const Placement& placement,
+                                         const Microbatches& microbatches,
+                                         const CallInputs& inputs) {
+  std::vector<std::vector<Feed>> by_rank(placement.num_ranks);
+  for (const Argument& argument : Arguments(contract, placement, inputs)) {
+    std::vector<Feed> feeds;
+    AppendFeeds(argument, microbatches, feeds);
+    for (const Rank rank : argument.ranks) {
+      auto& all = by_rank[rank.value()];
+      all.insert(all.end(), feeds.begin(), feeds.end());
+    }
+  }
+  for (auto& feeds : by_rank) {
+    std::stable_sort(
+        feeds.begin(), feeds.end(),
+        [](const Feed& a, const Feed& b) { return Order(a) < Order(b); });
+  }
+  return by_rank;
+}
+
+absl::StatusOr<FeedMessage> MakeFeedMessage(const Feed& feed,
+                                            const Microbatches& microbatches) {
+  FeedMessage message;
+  message.header.set_argument(feed.argument);
+  message.header.set_first_microbatch(feed.first_microbatch);
+  message.header.set_num_microbatches(feed.num_microbatches);
+  if (feed.num_microbatches == 0) {
+    message.data = feed.tensor->data;
+    return message;
+  }
+  if (feed.axis != 0 && feed.num_microbatches > 1) {
+    PIPESTAGE_ASSIGN_OR_RETURN(message.data, GatherParts(feed, microbatches));
+    return message;
+  }
+  const MicrobatchIndex first(feed.first_microbatch);
+  const MicrobatchIndex last = first + (feed.num_microbatches - 1);
+  const int64_t first_row = microbatches.first_row(first);
+  PIPESTAGE_ASSIGN_OR_RETURN(
+      const HostTensor part,
+      SliceRows(
+          *feed.tensor, feed.axis, first_row,
+          microbatches.first_row(last) + microbatches.rows(last) - first_row));
+  message.data = part.data;
+  return message;
+}
+
+}  // namespace pipestage

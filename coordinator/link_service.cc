@@ -1,0 +1,200 @@
+#include "coordinator/link_service.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/grpc_status.h"
+#include "coordinator/feed_encoding.h"
+#include "coordinator/worker_connection.h"
+
+namespace pipestage {
+namespace {
+
+using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// The writing half of a stream. Outlives the stream: then it drops what it is
+// given.
+class LinkConnection final : public WorkerConnection {
+ public:
+  LinkConnection(Reactor* reactor, grpc::CallbackServerContext* context,
+                 Traffic* traffic)
+      : traffic_(traffic), reactor_(reactor), context_(context) {}
+
+  void Send(v1::CoordinatorMessage message) override {
+    absl::MutexLock lock(&mu_);
+    if (ending_) return;
+    messages_.push_back(std::move(message));
+    WriteNext();
+  }
+
+  void SendFeeds(std::unique_ptr<FeedSource> source) override {
+    absl::MutexLock lock(&mu_);
+    if (ending_) return;
+    sources_.push_back(std::move(source));
+    WriteNext();
+  }
+
+  void Close(absl::Status status) override {
+    absl::MutexLock lock(&mu_);
+    if (ending_) return;
+    ending_ = true;
+    status_ = std::move(status);
+    messages_.clear();
+    sources_.clear();
+    // A worker that does not read would keep the write for ever.
+    if (writing_) context_->TryCancel();
+    WriteNext();
+  }
+
+  void OnWriteDone() {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    outgoing_.Clear();
+    WriteNext();
+  }
+
+  // The stream is over; the reactor goes.
+  void Forget() {
+    absl::MutexLock lock(&mu_);
+    ending_ = true;
+    reactor_ = nullptr;
+    context_ = nullptr;
+    messages_.clear();
+    sources_.clear();
+  }
+
+ private:
+  void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (writing_ || reactor_ == nullptr) return;
+    if (ending_) {
+      if (!std::exchange(finished_, true)) {
+        reactor_->Finish(ToGrpcStatus(status_));
+      }
+      return;
+    }
+    if (!TakeMessage() && !TakeFeed()) return;
+    writing_ = true;
+    reactor_->StartWrite(&outgoing_);
+  }
+
+  bool TakeMessage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (messages_.empty()) return false;
+    const v1::CoordinatorMessage message = std::move(messages_.front());
+    messages_.pop_front();
+    bool own_buffer;
+    grpc::SerializationTraits<v1::CoordinatorMessage>::Serialize(
+        message, &outgoing_, &own_buffer);
+    traffic_->CountSent(message, outgoing_.Length());
+    return true;
+  }
+
+  bool TakeFeed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    while (!sources_.empty()) {
+      std::optional<FeedMessage> feed = sources_.front()->Next();
+      if (feed) {
+        outgoing_ = EncodeFeed(*std::move(feed));
+        traffic_->CountFeedSent(outgoing_.Length());
+        return true;
+      }
+      sources_.pop_front();
+    }
+    return false;
+  }
+
+  Traffic* const traffic_;
+  absl::Mutex mu_;
+  Reactor* reactor_ ABSL_GUARDED_BY(mu_);
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mu_);
+  std::deque<v1::CoordinatorMessage> messages_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::unique_ptr<FeedSource>> sources_ ABSL_GUARDED_BY(mu_);
+  grpc::ByteBuffer outgoing_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
+};
+
+// The reading half, which owns itself until OnDone.
+class LinkReactor final : public Reactor {
+ public:
+  LinkReactor(grpc::CallbackServerContext* context, Pipeline* pipeline,
+              Traffic* traffic)
+      : pipeline_(pipeline),
+        traffic_(traffic),
+        connection_(std::make_shared<LinkConnection>(this, context, traffic)) {
+    StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      End(absl::UnavailableError("its stream ended"));
+      return;
+    }
+    const size_t bytes = incoming_.Length();
+    v1::WorkerMessage message;
+    if (!grpc::SerializationTraits<v1::WorkerMessage>::Deserialize(&incoming_,
+                                                                   &message)
+             .ok()) {
+      End(absl::InvalidArgumentError("its message does not parse"));
+      return;
+    }
+    traffic_->CountReceived(message, bytes);
+    if (attachment_ != nullptr) {
+      pipeline_->OnMessage(*attachment_, message);
+    } else if (!Attach(message)) {
+      return;
+    }
+    StartRead(&incoming_);
+  }
+
+  void OnWriteDone(bool ok) override { connection_->OnWriteDone(); }
+
+  void OnDone() override {
+    connection_->Forget();
+    if (attachment_ != nullptr) {
+      pipeline_->Detach(*attachment_,
+                        absl::UnavailableError("its stream ended"));
+    }
+    delete this;
+  }
+
+ private:
+  bool Attach(const v1::WorkerMessage& message) {
+    if (!message.has_hello()) {
+      connection_->Close(absl::InvalidArgumentError(
+          "the first message of a worker link must be Hello"));
+      return false;
+    }
+    auto attachment = pipeline_->Attach(message.hello(), connection_);
+    if (!attachment.ok()) {
+      connection_->Close(attachment.status());
+      return false;
+    }
+    attachment_ = *std::move(attachment);
+    return true;
+  }
+
+  void End(const absl::Status& why) {
+    if (attachment_ != nullptr) pipeline_->Detach(*attachment_, why);
+    connection_->Close(why);
+  }
+
+  Pipeline* const pipeline_;
+  Traffic* const traffic_;
+  const std::shared_ptr<LinkConnection> connection_;
+  grpc::ByteBuffer incoming_;
+  std::shared_ptr<const Attachment> attachment_;
+};
+
+}  // namespace
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
+LinkService::Attach(grpc::CallbackServerContext* context) {
+  return new LinkReactor(context, pipeline_, traffic_);
+}
+
+}  // namespace pipestage
