@@ -60,7 +60,8 @@ class Communicator {
 
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
-  virtual absl::string_view backend() const = 0;  // "inproc", "gloo", "nccl"
+  // "inproc", "gloo", "nccl" or "tcp".
+  virtual absl::string_view backend() const = 0;
 
   // Starts sending the parts as one message and returns. `keepalive` keeps
   // their bytes alive and unchanged; it is released when the operation is done.
@@ -99,6 +100,11 @@ struct CommunicatorOptions {
   // Keys are used beneath this prefix: random and fresh for every generation.
   std::string prefix;
   Rendezvous* rendezvous = nullptr;  // not owned; used during Create only
+  // Where this rank's peers reach it: a name or address of this machine, or, if
+  // not empty, the first address of a network interface. Never all addresses:
+  // what listens here trusts whoever connects.
+  std::string host = "127.0.0.1";
+  std::string network_interface;
 };
 
 }  // namespace pipestage

@@ -791,11 +791,12 @@ TEST_P(CommunicatorContractTest, OptionsThatFormNoGroupAreRefused) {
   good.size = 1;
   good.prefix = "p";
   good.rendezvous = &rendezvous_;
-  std::vector<CommunicatorOptions> bad(4, good);
+  std::vector<CommunicatorOptions> bad(5, good);
   bad[0].rank = Rank(1);
   bad[1].prefix = "";
   bad[2].rendezvous = nullptr;
   bad[3].timeout = absl::ZeroDuration();
+  bad[4].host = "0.0.0.0";
 
   for (const CommunicatorOptions& options : bad) {
     EXPECT_THAT(GetParam().create(options),

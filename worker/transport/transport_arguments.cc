@@ -42,6 +42,12 @@ absl::Status CheckCommunicatorOptions(const CommunicatorOptions& options) {
   if (options.rendezvous == nullptr) {
     return absl::InvalidArgumentError("there is no rendezvous");
   }
+  if (options.network_interface.empty() &&
+      (options.host.empty() || options.host == "0.0.0.0" ||
+       options.host == "::")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host \"", options.host, "\" is not one address that peers can reach"));
+  }
   return absl::OkStatus();
 }
 
