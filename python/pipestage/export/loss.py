@@ -13,7 +13,6 @@ from pipestage.export.spec import (
     CrossEntropy,
     Loss,
     LossProgram,
-    MeanSquaredError,
     Size,
 )
 from pipestage.export.tensors import TensorSpec, flatten_output

@@ -1,10 +1,6 @@
-"""From modules to a model package on disk."""
+"""From modules to a model package: trace, check, write."""
 
-import dataclasses
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-import pipestage
-from pipestage.export.archive import file_entry, write_program
 from pipestage.export.checking import (
     PipelineCheck,
     example_sizes,
@@ -21,7 +15,12 @@ from pipestage.export.checking import (
     trial_sizes,
 )
 from pipestage.export.errors import ExportError
-from pipestage.export.loss import TracedLoss, check_program, prepare_loss
+from pipestage.export.loss import check_program, prepare_loss
+from pipestage.export.package import (
+    TracedPipeline,
+    refuse_existing,
+    write_package,
+)
 from pipestage.export.size_text import DataDependent, mentions
 from pipestage.export.spec import LossProgram, PipelineSpec
 from pipestage.export.split import split_spec
@@ -32,10 +31,8 @@ from pipestage.export.tensors import (
     flatten_output,
 )
 from pipestage.export.tracing import Call, TracedProgram, bind, trace
-from pipestage.export.weights import check_shared, write_weights
+from pipestage.export.weights import check_shared
 from pipestage.names import ROWS, is_package_name
-
-FORMAT = "pipestage.pipeline/1"
 
 
 def export_pipeline(stages: Sequence[nn.Module],
@@ -76,39 +73,18 @@ def export_spec(spec: PipelineSpec, repository: str | os.PathLike, name: str,
                 f"'{text}' cannot be a {what}: it must match "
                 "[a-z0-9][a-z0-9._-]{0,127}")
     target = Path(repository) / name / str(version)
-    _refuse_existing(target)
+    refuse_existing(target)
     spec.check_arguments()
     if spec.module is not None:
         spec = split_spec(spec)
     spec.check_stage_inputs()
     traced = _trace_pipeline(spec)
     _check_pipeline(traced)
-    contract = _Contract(traced, name, str(version))
-    _write(traced, contract, target)
+    write_package(traced, name, str(version), target)
     return target
 
 
-def _refuse_existing(target: Path) -> None:
-    if target.exists():
-        raise ExportError(
-            f"{target} exists, and a package never changes: choose another version")
-
-
-@dataclasses.dataclass
-class _Traced:
-    """Everything about a model that goes into its package."""
-
-    spec: PipelineSpec
-    inputs: dict[str, TensorSpec]
-    targets: dict[str, TensorSpec]
-    sizes: dict[str, int]
-    stages: list[TracedProgram]
-    step_stages: list[TracedProgram]
-    boundaries: list[list[TensorSpec]]  # outputs of each stage
-    loss: TracedLoss | None
-
-
-def _trace_pipeline(spec: PipelineSpec) -> _Traced:
+def _trace_pipeline(spec: PipelineSpec) -> TracedPipeline:
     inputs, targets = spec.input_specs(), spec.target_specs()
     sizes = example_sizes(spec, {**inputs, **targets})
     _check_modules(spec)
@@ -135,7 +111,7 @@ def _trace_pipeline(spec: PipelineSpec) -> _Traced:
     loss = None
     if spec.loss is not None:
         loss = prepare_loss(spec.loss, outputs, targets, examples, spec.sizes)
-    return _Traced(spec, inputs, targets, sizes, stages, step_stages, boundaries,
+    return TracedPipeline(spec, inputs, targets, sizes, stages, step_stages, boundaries,
                    loss)
 
 
@@ -262,7 +238,7 @@ def _rows_axis(spec: PipelineSpec, name: str, shape: Sequence[Any],
     return axis
 
 
-def _check_pipeline(traced: _Traced) -> None:
+def _check_pipeline(traced: TracedPipeline) -> None:
     spec = traced.spec
     check = PipelineCheck(spec, spec.stages, traced.stages, traced.boundaries)
     for sizes in trial_sizes(spec, traced.sizes):
@@ -272,129 +248,3 @@ def _check_pipeline(traced: _Traced) -> None:
                        for n, s in traced.targets.items()}
             check_program(spec.loss, traced.loss.traced, {**outputs, **targets},
                           spec.tolerance)
-
-
-class _Contract:
-    """The content of pipeline.json."""
-
-    def __init__(self, traced: _Traced, name: str, version: str):
-        self._traced = traced
-        self._name = name
-        self._version = version
-
-    def to_dict(self, files: Mapping[str, Any]) -> dict[str, Any]:
-        traced, spec = self._traced, self._traced.spec
-        contract: dict[str, Any] = {
-            "format": FORMAT, "name": self._name, "version": self._version}
-        if spec.description:
-            contract["description"] = spec.description
-        contract["created_by"] = {"pipestage": pipestage.__version__,
-                                  "torch": torch.__version__}
-        contract["defaults"] = self._defaults()
-        contract["sizes"] = self._sizes()
-        contract["inputs"] = [t.contract() for t in traced.inputs.values()]
-        contract["targets"] = [t.contract() for t in traced.targets.values()]
-        contract["outputs"] = [t.contract() for t in traced.boundaries[-1]]
-        contract["stages"] = [self._stage(i) for i in range(len(traced.stages))]
-        if traced.loss is not None:
-            contract["loss"] = self._loss()
-        contract["files"] = dict(files)
-        return contract
-
-    def _defaults(self) -> dict[str, Any]:
-        spec = self._traced.spec
-        defaults = {"num_microbatches": spec.num_microbatches,
-                    "schedule": spec.schedule}
-        return {k: v for k, v in defaults.items() if v is not None}
-
-    def _sizes(self) -> dict[str, Any]:
-        """Bounds of the named sizes that have any."""
-        sizes = {}
-        for name, bounds in self._traced.spec.sizes.items():
-            sizes[name] = {"min": bounds.min}
-            if bounds.max is not None:
-                sizes[name]["max"] = bounds.max
-        return sizes
-
-    def _stage(self, index: int) -> dict[str, Any]:
-        traced = self._traced
-        if index == 0:
-            inputs = [traced.inputs[n] for n in traced.spec.positional_names()]
-        else:
-            inputs = traced.boundaries[index - 1]
-        stage: dict[str, Any] = {
-            "program": {"kind": "export", "file": eval_file(index)}}
-        if traced.step_stages:
-            stage["step_program"] = {"kind": "export", "file": step_file(index)}
-        if traced.stages[index].program.state_dict:
-            stage["weights"] = weights_file(index)
-        stage["inputs"] = [t.contract() for t in inputs]
-        stage["keyword_inputs"] = traced.stages[index].keyword_inputs
-        stage["outputs"] = [t.contract() for t in traced.boundaries[index]]
-        return stage
-
-    def _loss(self) -> dict[str, Any]:
-        loss = self._traced.loss
-        contract = dict(loss.contract)
-        if loss.traced is not None:
-            contract["program"] = {"kind": "export", "file": LOSS_FILE}
-            if loss.traced.program.state_dict:
-                contract["weights"] = LOSS_WEIGHTS_FILE
-        return contract
-
-
-LOSS_FILE = "loss/loss.pt2"
-LOSS_WEIGHTS_FILE = "loss/loss.safetensors"
-
-
-def eval_file(stage: int) -> str:
-    """Where a stage's program for Eval lies within the package."""
-    return f"stages/{stage}.eval.pt2"
-
-
-def step_file(stage: int) -> str:
-    """Where a stage's program for Step lies."""
-    return f"stages/{stage}.step.pt2"
-
-
-def weights_file(stage: int) -> str:
-    """Where a stage's weights lie."""
-    return f"weights/{stage}.safetensors"
-
-
-def _write(traced: _Traced, contract: _Contract, target: Path) -> None:
-    """Writes the package under a temporary name, then renames it: all or nothing."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # A leading dot is no valid version: nobody takes it for a package.
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.",
-                                      dir=target.parent))
-    try:
-        temporary.chmod(0o755)
-        files = _write_files(traced, temporary)
-        text = json.dumps(contract.to_dict(files), indent=2) + "\n"
-        (temporary / "pipeline.json").write_text(text, encoding="utf-8")
-        _refuse_existing(target)
-        temporary.rename(target)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _write_files(traced: _Traced, directory: Path) -> dict[str, Any]:
-    programs = {eval_file(i): t for i, t in enumerate(traced.stages)}
-    programs |= {step_file(i): t for i, t in enumerate(traced.step_stages)}
-    weights = {weights_file(i): t for i, t in enumerate(traced.stages)}
-    if traced.loss is not None and traced.loss.traced is not None:
-        programs[LOSS_FILE] = traced.loss.traced
-        weights[LOSS_WEIGHTS_FILE] = traced.loss.traced
-    for file, program in programs.items():
-        path = directory / file
-        path.parent.mkdir(exist_ok=True)
-        write_program(program.program, path)
-    for file, program in weights.items():
-        if program.program.state_dict:
-            path = directory / file
-            path.parent.mkdir(exist_ok=True)
-            write_weights(program.program.state_dict, path)
-            programs[file] = program
-    return {file: file_entry(directory / file) for file in sorted(programs)}

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import fx, nn

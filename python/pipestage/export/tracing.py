@@ -17,7 +17,6 @@ from pipestage.export.size_text import (
     DATA_DEPENDENT,
     SizeExpr,
     linear_in,
-    named_size,
     size_text,
 )
 from pipestage.export.spec import Size
@@ -179,9 +178,8 @@ def _trace_with(what: str, module: nn.Module, call: Call, bound: dict[str, Any],
     _check_state(what, program)
     symbols = _symbols(program, call)
     dtypes, shapes = _outputs(what, program, symbols)
-    _, names = _output_structure(what, program, last)
     return TracedProgram(program, _keyword_order(what, program, call), dtypes,
-                         shapes, names)
+                         shapes, _output_names(what, program, last))
 
 
 def _placeholders(program: ExportedProgram) -> list[torch.fx.Node]:
@@ -253,14 +251,13 @@ def _size(where: str, size: int | torch.SymInt,
     return ours
 
 
-def _output_structure(what: str, program: ExportedProgram,
-                      last: bool) -> tuple[int, list[str] | None]:
+def _output_names(what: str, program: ExportedProgram,
+                  last: bool) -> list[str] | None:
     (output,) = [n for n in program.graph.nodes if n.op == "output"]
-    spec = program.call_spec.out_spec
-    placeholders = [torch.empty(0)] * len(output.args[0])
-    tensors, names = flatten_output(
-        what, pytree.tree_unflatten(placeholders, spec), last)
-    return len(tensors), names
+    tensors = [torch.empty(0)] * len(output.args[0])
+    _, names = flatten_output(
+        what, pytree.tree_unflatten(tensors, program.call_spec.out_spec), last)
+    return names
 
 
 def _check_operators(what: str, program: ExportedProgram) -> None:
@@ -303,6 +300,3 @@ def _check_state(what: str, program: ExportedProgram) -> None:
             raise ExportError(
                 f"{what} holds '{name}', a {type(value).__name__}, which a "
                 "package cannot carry")
-
-
-__all__ = ["Call", "TracedProgram", "bind", "mode", "named_size", "trace"]
