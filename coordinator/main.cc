@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -79,8 +79,8 @@ void KeepHeap() {
 }
 
 std::string DrawStorePrefix() {
-  thread_local absl::BitGen bits;
-  return absl::StrCat("pipestage/", absl::Hex(absl::Uniform<uint64_t>(bits)),
+  std::random_device random;
+  return absl::StrCat("pipestage/", absl::Hex(random()), absl::Hex(random()),
                       "/");
 }
 

@@ -1,0 +1,350 @@
+// What clients can do wrong, through the real service: code, reason, message;
+// and the next good call is exact.
+
+#include <chrono>
+
+#include "base/error_info.h"
+#include "base/grpc_status.h"
+#include "base/status_matchers.h"
+#include "coordinator/testing/test_cluster.h"
+#include "gtest/gtest.h"
+
+namespace pipestage {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ErrorsTest : public ::testing::Test {
+ protected:
+  static TestCluster::Options MakeOptions() {
+    TestCluster::Options options;
+    TestModel scored;
+    scored.name = "scored";
+    scored.with_loss = true;
+    TestModel idle;
+    idle.name = "idle";
+    options.models = {TestModel(), scored, idle};
+    options.load_models = false;
+    options.server = [](Server::Options& server) {
+      server.max_message_bytes = 1 << 20;
+    };
+    return options;
+  }
+
+  ErrorsTest() {
+    EXPECT_THAT(cluster_.LoadModel("digits"), IsOk());
+    EXPECT_THAT(cluster_.LoadModel("scored"), IsOk());
+  }
+
+  ~ErrorsTest() override {
+    const auto request = DigitsRequest(5, 2);
+    const auto response = cluster_.Eval(request);
+    EXPECT_THAT(response, IsOk());
+    if (response.ok()) EXPECT_TRUE(IsExact(request, *response, 2));
+  }
+
+  void ExpectRefused(const v1::EvalRequest& request, absl::StatusCode code,
+                     absl::string_view reason, const std::string& mentions) {
+    const auto response = cluster_.Eval(request);
+
+    EXPECT_THAT(response, StatusIs(code, HasSubstr(mentions)));
+    EXPECT_EQ(GetReason(response.status()), reason);
+  }
+
+  TestCluster cluster_{MakeOptions()};
+};
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+
+TEST_F(ErrorsTest, ModelsThatAreNotServed) {
+  auto request = DigitsRequest(2, 1);
+  request.mutable_model()->set_name("nowhere");
+  ExpectRefused(request, absl::StatusCode::kNotFound, reason::kModelNotFound,
+                "nowhere");
+  request.mutable_model()->set_name("digits");
+  request.mutable_model()->set_version("9");
+  ExpectRefused(request, absl::StatusCode::kNotFound, reason::kModelNotFound,
+                "9");
+  request.mutable_model()->set_name("idle");
+  request.mutable_model()->clear_version();
+  ExpectRefused(request, absl::StatusCode::kNotFound, reason::kModelNotLoaded,
+                "idle");
+  request.mutable_model()->set_name("../etc");
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "../etc");
+}
+
+TEST_F(ErrorsTest, TensorsThatAreNotWhatTheContractSays) {
+  auto request = DigitsRequest(2, 1);
+  request.clear_inputs();
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "x");
+  request = DigitsRequest(2, 1);
+  (*request.mutable_inputs())["z"] = Rows(2);
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "z");
+  request = DigitsRequest(2, 1);
+  (*request.mutable_inputs())["x"] = Float64Tensor({2, 2}, {1, 2, 3, 4});
+  ExpectRefused(request, kInvalid, reason::kShapeMismatch, "[2,2]");
+  request = DigitsRequest(2, 1);
+  request.mutable_model()->set_name("scored");
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "t");
+  (*request.mutable_targets())["t"] = Rows(3);
+  ExpectRefused(request, kInvalid, reason::kShapeMismatch, "3");
+  request = DigitsRequest(2, 1);
+  (*request.mutable_inputs())["x"] = Float64Tensor({0, 1}, {});
+  ExpectRefused(request, kInvalid, reason::kShapeMismatch, "row");
+}
+
+TEST_F(ErrorsTest, MalformedTensors) {
+  for (int i = 0; i < 5; ++i) {
+    auto request = DigitsRequest(2, 1);
+    v1::Tensor& x = (*request.mutable_inputs())["x"];
+    if (i == 0) x.mutable_data()->pop_back();
+    if (i == 1) x.set_shape(0, int64_t{1} << 40);
+    if (i == 2) x.set_shape(0, -2);
+    if (i == 3) x.clear_dtype();
+    if (i == 4) x.set_shape(1, int64_t{1} << 62);
+    ExpectRefused(request, kInvalid, reason::kMalformedTensor, "\"x\"");
+  }
+}
+
+TEST_F(ErrorsTest, OptionsOutOfRange) {
+  auto request = DigitsRequest(2, 0);
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "num_microbatches");
+  request.mutable_options()->set_microbatch_rows(-1);
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "microbatch_rows");
+  request = DigitsRequest(2, 1);
+  request.mutable_options()->set_schedule("2F2B");
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "1F1B");
+  request = DigitsRequest(2, 1);
+  request.mutable_options()->add_outputs("logits");
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "logits");
+  request = DigitsRequest(2, 1);
+  request.mutable_options()->add_outputs("y");
+  request.mutable_options()->set_return_outputs(false);
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "return_outputs");
+  request = DigitsRequest(2, 1);
+  request.mutable_options()->set_return_row_losses(true);
+  ExpectRefused(request, kInvalid, reason::kInvalidInput, "no loss");
+}
+
+TEST_F(ErrorsTest, ReplyOverTheLimitIsRefusedBeforeItIsComputed) {
+  const int before = cluster_.worker(0).Count(v1::CoordinatorMessage::kRun);
+
+  ExpectRefused(DigitsRequest(130'000, 4), absl::StatusCode::kResourceExhausted,
+                reason::kMessageTooLarge, "StreamEval");
+
+  EXPECT_EQ(cluster_.worker(0).Count(v1::CoordinatorMessage::kRun), before);
+}
+
+TEST_F(ErrorsTest, RequestOverTheLimitIsRefusedWithTheLimit) {
+  const auto response = cluster_.Eval(DigitsRequest(200'000, 4));
+
+  EXPECT_THAT(response, StatusIs(absl::StatusCode::kResourceExhausted,
+                                 HasSubstr("1048576")));
+}
+
+TEST(ErrorsWithoutWorkersTest, MissingWorkersAreCounted) {
+  TestCluster::Options options;
+  options.num_workers = 3;
+  options.start_workers = false;
+  TestCluster cluster(options);
+  cluster.StartWorker(1);
+  ASSERT_TRUE(cluster.Await(
+      [](const v1::Status& status) { return status.workers_size() == 1; }));
+
+  const auto loaded = cluster.LoadModel("digits");
+
+  EXPECT_THAT(loaded, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("lacks 1 of 2 workers: rank 0")));
+  EXPECT_EQ(GetReason(loaded.status()), reason::kWorkersMissing);
+}
+
+// ---- streams
+
+class StreamTest : public ::testing::Test {
+ protected:
+  using Stream = grpc::ClientReaderWriter<v1::EvalChunk, v1::EvalEvent>;
+
+  static TestCluster::Options MakeOptions() {
+    TestCluster::Options options;
+    TestModel model;
+    model.with_loss = true;
+    options.models = {model};
+    options.server = [](Server::Options& server) {
+      server.max_message_bytes = 1 << 20;
+      server.max_call_bytes = 100 << 20;
+    };
+    return options;
+  }
+
+  static v1::EvalChunk HeaderOf(int rows, int microbatches) {
+    v1::EvalChunk chunk;
+    auto* header = chunk.mutable_header();
+    header->mutable_model()->set_name("digits");
+    header->mutable_options()->set_num_microbatches(microbatches);
+    header->mutable_options()->set_return_outputs(true);
+    for (const auto role : {v1::INPUT, v1::TARGET}) {
+      auto* tensor = header->add_tensors();
+      tensor->set_role(role);
+      tensor->set_name(role == v1::INPUT ? "x" : "t");
+      tensor->mutable_spec()->set_dtype(v1::FLOAT64);
+      tensor->mutable_spec()->add_shape(rows);
+      tensor->mutable_spec()->add_shape(1);
+    }
+    return chunk;
+  }
+
+  static void WriteTensor(Stream& stream, int index, const v1::Tensor& tensor,
+                          size_t chunk_bytes = 64 << 10) {
+    const std::string& data = tensor.data();
+    for (size_t at = 0; at < data.size(); at += chunk_bytes) {
+      v1::EvalChunk chunk;
+      chunk.mutable_chunk()->set_tensor(index);
+      chunk.mutable_chunk()->set_data(data.substr(at, chunk_bytes));
+      if (!stream.Write(chunk)) return;
+    }
+  }
+
+  struct Answer {
+    absl::Status status;
+    std::vector<v1::MicrobatchLoss> losses;
+    v1::OutputHeader outputs;
+    std::string data;
+    v1::EvalResponse summary;
+    int after_summary = 0;
+  };
+
+  static Answer ReadAll(Stream& stream) {
+    Answer answer;
+    v1::EvalEvent event;
+    bool summed = false;
+    while (stream.Read(&event)) {
+      answer.after_summary += summed;
+      if (event.has_microbatch()) answer.losses.push_back(event.microbatch());
+      if (event.has_outputs()) answer.outputs = event.outputs();
+      if (event.has_chunk()) answer.data += event.chunk().data();
+      if (event.has_summary()) {
+        answer.summary = event.summary();
+        summed = true;
+      }
+    }
+    answer.status = FromGrpcStatus(stream.Finish());
+    return answer;
+  }
+
+  // Writes these messages and half-closes; what comes back.
+  Answer Exchange(const std::vector<v1::EvalChunk>& chunks) {
+    grpc::ClientContext context;
+    const auto stream = cluster_.pipeline->StreamEval(&context);
+    for (const auto& chunk : chunks) {
+      if (!stream->Write(chunk)) break;
+    }
+    stream->WritesDone();
+    return ReadAll(*stream);
+  }
+
+  void ExpectExact(int rows, int microbatches) {
+    grpc::ClientContext context;
+    const auto stream = cluster_.pipeline->StreamEval(&context);
+    const v1::Tensor x = Rows(rows);
+    stream->Write(HeaderOf(rows, microbatches));
+    WriteTensor(*stream, 1, x);
+    WriteTensor(*stream, 0, x);
+    stream->WritesDone();
+
+    const Answer answer = ReadAll(*stream);
+
+    ASSERT_THAT(answer.status, IsOk());
+    ASSERT_EQ(answer.data.size(), rows * sizeof(double));
+    v1::Tensor y = x;
+    y.set_data(answer.data);
+    const std::vector<double> values = ValuesOf(y);
+    for (int i = 0; i < rows; ++i) ASSERT_EQ(values[i], DigitsOf(i, 2));
+    ASSERT_EQ(answer.outputs.tensors_size(), 1);
+    EXPECT_EQ(answer.outputs.tensors(0).name(), "y");
+    EXPECT_EQ(answer.outputs.tensors(0).spec().shape(0), rows);
+    EXPECT_EQ(answer.losses.size(), std::min(rows, microbatches));
+    EXPECT_EQ(answer.summary.loss().weight(), rows);
+    EXPECT_TRUE(answer.summary.outputs().empty());
+    EXPECT_EQ(answer.after_summary, 0);
+  }
+
+  TestCluster cluster_{MakeOptions()};
+};
+
+TEST_F(StreamTest, SmallCallIsExact) { ExpectExact(5, 3); }
+
+TEST_F(StreamTest, CallLargerThanAMessageIsExact) {
+  ExpectExact(400'000, 16);  // 3.2 MB each way; messages of at most 1 MiB
+}
+
+TEST_F(StreamTest, OutputOfOneMicrobatchMustFitAMessage) {
+  grpc::ClientContext context;
+  const auto stream = cluster_.pipeline->StreamEval(&context);
+  const v1::Tensor x = Rows(400'000);
+  stream->Write(HeaderOf(400'000, 2));
+  WriteTensor(*stream, 0, x);
+  WriteTensor(*stream, 1, x);
+  stream->WritesDone();
+
+  EXPECT_THAT(ReadAll(*stream).status,
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("more microbatches")));
+}
+
+TEST_F(StreamTest, ViolationsOfTheOrderAreRefused) {
+  v1::EvalChunk chunk;
+  chunk.mutable_chunk()->set_tensor(0);
+  chunk.mutable_chunk()->set_data("12345678");
+  v1::EvalChunk beyond = chunk;
+  beyond.mutable_chunk()->set_tensor(2);
+  const v1::EvalChunk header = HeaderOf(2, 1);
+
+  EXPECT_THAT(Exchange({}).status, StatusIs(kInvalid, HasSubstr("header")));
+  EXPECT_THAT(Exchange({chunk}).status,
+              StatusIs(kInvalid, HasSubstr("header")));
+  EXPECT_THAT(Exchange({header, header}).status,
+              StatusIs(kInvalid, HasSubstr("second header")));
+  EXPECT_THAT(Exchange({header, v1::EvalChunk()}).status,
+              StatusIs(kInvalid, HasSubstr("neither")));
+  EXPECT_THAT(Exchange({header, beyond}).status,
+              StatusIs(kInvalid, HasSubstr("tensor 2")));
+  EXPECT_THAT(Exchange({header, chunk}).status,
+              StatusIs(kInvalid, HasSubstr("has 8 of 16 bytes")));
+  EXPECT_THAT(Exchange({header, chunk, chunk, chunk}).status,
+              StatusIs(kInvalid, HasSubstr("8 bytes after 16 of 16")));
+  ExpectExact(3, 2);
+}
+
+TEST_F(StreamTest, DeclarationsBeyondTheLimitAreRefusedAtOnce) {
+  const Answer answer = Exchange({HeaderOf(10'000'000, 4)});
+
+  EXPECT_THAT(answer.status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                      HasSubstr("104857600")));
+  EXPECT_EQ(GetReason(answer.status), reason::kMessageTooLarge);
+  EXPECT_TRUE(cluster_.Await([](const v1::Status& status) {
+    return status.queue().bytes_admitted() == 0;
+  }));
+}
+
+TEST_F(StreamTest, ClientThatGoesWhileItUploadsLeavesNothing) {
+  {
+    grpc::ClientContext context;
+    const auto stream = cluster_.pipeline->StreamEval(&context);
+    stream->Write(HeaderOf(100'000, 4));
+    WriteTensor(*stream, 0, Rows(50'000));
+    ASSERT_TRUE(cluster_.Await([](const v1::Status& status) {
+      return status.queue().bytes_admitted() > 0;
+    }));
+    context.TryCancel();
+    EXPECT_THAT(FromGrpcStatus(stream->Finish()),
+                StatusIs(absl::StatusCode::kCancelled));
+  }
+
+  EXPECT_TRUE(cluster_.Await([](const v1::Status& status) {
+    return status.queue().bytes_admitted() == 0;
+  }));
+  ExpectExact(3, 2);
+}
+
+}  // namespace
+}  // namespace pipestage
