@@ -120,7 +120,8 @@ class Binder {
     if (tensor->shape.size() != contract->shape.size()) {
       return Invalid(
           reason::kShapeMismatch,
-          absl::StrCat(label, " has ", tensor->shape.size(), " axes, ",
+          absl::StrCat(label, " has ", tensor->shape.size(),
+                       tensor->shape.size() == 1 ? " axis, " : " axes, ",
                        ShapeToString(tensor->shape), "; ", ModelName(contract_),
                        " takes ", contract->shape.size(), ", ",
                        ShapeText(*contract)));
@@ -230,8 +231,8 @@ absl::Status CheckMicrobatchRows(const PackageContract& contract,
   const int64_t rows = smallest < range.min ? smallest : largest;
   return WithReason(
       absl::InvalidArgumentError(absl::StrCat(
-          "a microbatch would have ", rows, " rows; ", ModelName(contract),
-          " takes from ", range.min, " to ", range.max)),
+          "a microbatch would have ", rows, rows == 1 ? " row; " : " rows; ",
+          ModelName(contract), " takes from ", range.min, " to ", range.max)),
       reason::kShapeMismatch,
       {{"model", contract.name}, {"version", contract.version}});
 }

@@ -38,6 +38,7 @@ absl::StatusOr<PackageContract> ParseContract(absl::string_view json) {
   PIPESTAGE_ASSIGN_OR_RETURN(PackageContract contract,
                              ReadContract(JsonPlace(document)));
   PIPESTAGE_RETURN_IF_ERROR(CheckTensorRules(contract));
+  PIPESTAGE_RETURN_IF_ERROR(CheckStageRules(contract));
   PIPESTAGE_RETURN_IF_ERROR(CheckSizeRules(contract));
   PIPESTAGE_RETURN_IF_ERROR(CheckLossRules(contract));
   PIPESTAGE_RETURN_IF_ERROR(CheckFileRules(contract));

@@ -95,9 +95,16 @@ absl::Status JsonPlace::CheckKeys(
     }
   }
   for (const absl::string_view key : required) {
-    if (!Find(key)) return Child(key, *value_).Error("missing");
+    PIPESTAGE_RETURN_IF_ERROR(Require(key).status());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<JsonPlace> JsonPlace::Require(absl::string_view key) const {
+  PIPESTAGE_RETURN_IF_ERROR(Members().status());
+  const std::optional<JsonPlace> member = Find(key);
+  if (!member) return Child(key, *value_).Error("missing");
+  return *member;
 }
 
 JsonPlace JsonPlace::At(absl::string_view key) const {

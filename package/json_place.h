@@ -45,6 +45,9 @@ class JsonPlace {
       std::initializer_list<absl::string_view> required,
       std::initializer_list<absl::string_view> optional = {}) const;
 
+  // The member of an object of which nothing is known yet.
+  absl::StatusOr<JsonPlace> Require(absl::string_view key) const;
+
   // The member of an object that CheckKeys has passed. At: a required one.
   JsonPlace At(absl::string_view key) const;
   std::optional<JsonPlace> Find(absl::string_view key) const;

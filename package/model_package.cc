@@ -1,21 +1,17 @@
 #include "package/model_package.h"
 
-#include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error_info.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "package/open_beneath.h"
 
 namespace pipestage {
 namespace {
@@ -24,44 +20,6 @@ constexpr absl::string_view kContractFile = "pipeline.json";
 
 // pipeline.json is read whole.
 constexpr size_t kMaxContractBytes = size_t{16} << 20;
-
-// For kernels before 5.6 and sandboxes without openat2. A link that is changed
-// between the check and the opening would get by; who may do that may change
-// the package as well, and its digest is checked in any case.
-int OpenResolvedBeneath(const std::string& root, const std::string& path) {
-  std::error_code error;
-  const std::string real_root = std::filesystem::canonical(root, error);
-  if (error) return -1;
-  const std::string real_path =
-      std::filesystem::canonical(absl::StrCat(root, "/", path), error);
-  if (error) {
-    errno = error.value();
-    return -1;
-  }
-  if (!absl::StartsWith(real_path, absl::StrCat(real_root, "/"))) {
-    errno = EXDEV;  // as openat2 says it
-    return -1;
-  }
-  return open(real_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-}
-
-// A descriptor of root/path, which stays beneath root whatever links there are;
-// or -1 and errno, EXDEV if it leaves it.
-int OpenBeneath(const std::string& root, const std::string& path) {
-  const int directory = open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return -1;
-  open_how how = {};
-  how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  const int descriptor = static_cast<int>(
-      syscall(SYS_openat2, directory, path.c_str(), &how, sizeof(how)));
-  const int problem = errno;
-  close(directory);
-  if (descriptor >= 0) return descriptor;
-  errno = problem;
-  if (problem != ENOSYS && problem != EPERM) return -1;
-  return OpenResolvedBeneath(root, path);
-}
 
 absl::Status Broken(absl::string_view package, absl::string_view file,
                     absl::string_view problem) {
