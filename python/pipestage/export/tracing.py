@@ -25,7 +25,14 @@ from pipestage.export.tensors import TensorSpec, dtype_name, flatten_output
 # What a worker runs besides aten: arithmetic of sizes, and blocks under no_grad
 # or autocast.
 _NAMESPACES = ("aten", "pipestage")
-_SIZE_ARITHMETIC = ("_operator", "math", "torch")
+_SIZE_ARITHMETIC = frozenset(
+    [f"_operator.{name}" for name in (
+        "add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "neg", "pos", "eq",
+        "ne", "lt", "le", "gt", "ge", "and_", "or_", "lshift", "rshift",
+        "getitem")] +  # getitem: of a tuple, no operation in the file
+    [f"torch.sym_{name}" for name in (
+        "not", "ite", "max", "min", "float", "int", "sqrt")] +
+    ["math.trunc"])
 _BLOCKS = ("wrap_with_set_grad_enabled", "wrap_with_autocast")
 
 
@@ -283,9 +290,10 @@ def _check_operator(what: str, target: Any) -> None:
             return
         name = target.name()
     else:
-        if getattr(target, "__module__", "") in _SIZE_ARITHMETIC:
+        name = (f"{getattr(target, '__module__', '')}."
+                f"{getattr(target, '__name__', target)}")
+        if name in _SIZE_ARITHMETIC:
             return
-        name = f"{getattr(target, '__module__', '')}.{target!r}"
     raise ExportError(
         f"{what} uses {name}, which workers do not run; they run aten's operators")
 
