@@ -44,6 +44,8 @@ def write_closed_form(repository: str | os.PathLike, name: str, version: str,
     contract = _contract(name, version, module, params, loss,
                          lambda n: _tensor(n, dtype, width))
     folder = Path(repository) / name / version
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists, and a package never changes")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as scratch:
         written = Path(scratch) / version
