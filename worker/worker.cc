@@ -1,0 +1,195 @@
+#include "worker/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error_info.h"
+#include "base/log.h"
+#include "proto/protocol_version.h"
+#include "worker/resident_memory.h"
+
+namespace pipestage {
+namespace {
+
+// How long a stopping worker waits for the coordinator to hear it out.
+constexpr absl::Duration kFarewell = absl::Seconds(2);
+
+constexpr Generation kEveryGeneration(INT64_MAX);
+
+CallRunner::Options RunnerOptions(const Worker::Options& options) {
+  CallRunner::Options runner;
+  runner.worker = options.name;
+  runner.executor = options.executor;
+  return runner;
+}
+
+}  // namespace
+
+Worker::Worker(Options options)
+    : options_(std::move(options)),
+      handler_(this),
+      link_(LinkOptions(), &handler_),
+      models_(options_.repository, options_.loader),
+      slot_(&link_, options_.communicator_factory, options_.host,
+            options_.network_interface) {}
+
+Worker::~Worker() { Stop(absl::ZeroDuration()); }
+
+v1::Hello Worker::MakeHello() const {
+  v1::Hello hello;
+  hello.set_protocol_version(kWorkerLinkProtocolVersion);
+  hello.set_name(options_.name);
+  hello.set_incarnation(options_.incarnation.value());
+  hello.set_requested_rank(options_.requested_rank);
+  hello.set_device(options_.loader->DescribeDevice());
+  for (const std::string& backend : options_.backends) {
+    hello.add_backends(backend);
+  }
+  hello.set_allows_torchscript(options_.allow_torchscript);
+  return hello;
+}
+
+CoordinatorLink::Options Worker::LinkOptions() const {
+  CoordinatorLink::Options link;
+  link.address = options_.coordinator;
+  link.credentials = options_.credentials;
+  link.hello = MakeHello();
+  link.min_backoff = options_.min_backoff;
+  link.max_backoff = options_.max_backoff;
+  link.random = options_.random;
+  link.clock = options_.clock;
+  return link;
+}
+
+void Worker::Start() {
+  loader_thread_ = std::make_unique<TaskThread>();
+  runner_ = std::make_unique<CallRunner>(
+      RunnerOptions(options_),
+      CallRunner::Parts{&queue_, &slot_, &plans_, &models_, options_.loader,
+                        &link_, options_.clock});
+  link_.Start();
+}
+
+void Worker::Stop(absl::Duration patience) {
+  absl::MutexLock lock(&stop_mu_);
+  if (std::exchange(stopped_, true)) return;
+  queue_.Stop();
+  queue_.WaitUntilIdle(patience);
+  link_.Stop(std::min(patience, kFarewell));
+  End(kEveryGeneration, absl::CancelledError("the worker stops"));
+  runner_.reset();
+  loader_thread_.reset();
+}
+
+void Worker::Handler::OnAttached(const v1::Welcome& welcome) {
+  PIPESTAGE_LOG_INFO("attached to {} as rank {} of {}",
+                     worker_->options_.coordinator, welcome.rank(),
+                     welcome.num_ranks());
+}
+
+void Worker::Handler::OnMessage(v1::CoordinatorMessage message) {
+  Worker& worker = *worker_;
+  switch (message.kind_case()) {
+    case v1::CoordinatorMessage::kFeed:
+      return worker.queue_.AddFeed(std::move(*message.mutable_feed()));
+    case v1::CoordinatorMessage::kRun:
+      worker.queue_.PushRun(std::move(*message.mutable_run()));
+      return;
+    case v1::CoordinatorMessage::kCancel:
+      return worker.queue_.Cancel(CallId(message.cancel().call_id()),
+                                  message.cancel().reason());
+    case v1::CoordinatorMessage::kPing:
+      return worker.Answer(message.ping());
+    case v1::CoordinatorMessage::kStoreValue:
+      return worker.slot_.OnValue(std::move(*message.mutable_store_value()));
+    case v1::CoordinatorMessage::kInstallPlan:
+      return worker.plans_.Install(message.install_plan().plan());
+    case v1::CoordinatorMessage::kForgetPlan:
+      return worker.plans_.Forget(message.forget_plan().plan_id());
+    case v1::CoordinatorMessage::kFormCommunicator:
+      return worker.Form(std::move(*message.mutable_form_communicator()));
+    case v1::CoordinatorMessage::kAbortCommunicator:
+      return worker.End(Generation(message.abort_communicator().generation()),
+                        absl::AbortedError(absl::StrCat(
+                            "ended by the coordinator: ",
+                            message.abort_communicator().reason())));
+    case v1::CoordinatorMessage::kLoadStages:
+      return worker.Load(message.load_stages());
+    case v1::CoordinatorMessage::kUnloadModel:
+      return worker.Unload(message.unload_model());
+    case v1::CoordinatorMessage::kShutdown:
+      PIPESTAGE_LOG_INFO("the coordinator says: shut down: {}",
+                         message.shutdown().reason());
+      if (!worker.shutdown_requested_.HasBeenNotified()) {
+        worker.shutdown_requested_.Notify();
+      }
+      return;
+    case v1::CoordinatorMessage::kWelcome:
+    case v1::CoordinatorMessage::KIND_NOT_SET:
+      PIPESTAGE_LOG_WARN("the coordinator sent a message of kind {}",
+                         static_cast<int>(message.kind_case()));
+  }
+}
+
+// What the coordinator has told us is void, but for the models it had us load:
+// it names their digests when it comes back.
+void Worker::Handler::OnLost(const absl::Status& reason) {
+  PIPESTAGE_LOG_WARN("lost the coordinator: {}", reason.ToString());
+  worker_->End(kEveryGeneration,
+               absl::UnavailableError(
+                   absl::StrCat("lost the coordinator: ", reason.message())));
+  worker_->plans_.Clear();
+}
+
+void Worker::Form(v1::FormCommunicator form) {
+  if (options_.communicator_timeout > absl::ZeroDuration()) {
+    form.set_timeout_s(absl::ToDoubleSeconds(options_.communicator_timeout));
+  }
+  slot_.Expect(Generation(form.generation()));
+  queue_.PushForm(std::move(form));
+}
+
+void Worker::End(Generation last, const absl::Status& reason) {
+  queue_.EndGenerations(last, reason);
+  slot_.End(last, reason);
+}
+
+void Worker::Load(const v1::LoadStages& request) {
+  loader_thread_->Post([this, request] {
+    const ModelKey key = {request.model(), request.version(), request.digest()};
+    const absl::StatusOr<int64_t> bytes = models_.Load(key, request.stages());
+    v1::WorkerMessage message;
+    v1::StagesLoaded& answer = *message.mutable_stages_loaded();
+    answer.set_request_id(request.request_id());
+    if (bytes.ok()) {
+      PIPESTAGE_LOG_INFO("loaded stages {} of {}: {} bytes of weights",
+                         absl::StrJoin(request.stages(), ","), key.ToString(),
+                         *bytes);
+      answer.set_weight_bytes(*bytes);
+    } else {
+      PIPESTAGE_LOG_WARN("cannot load {}: {}", key.ToString(),
+                         bytes.status().ToString());
+      *answer.mutable_error() = ToRpcStatus(bytes.status());
+    }
+    link_.Send(std::move(message));
+  });
+}
+
+void Worker::Unload(const v1::UnloadModelStages& request) {
+  loader_thread_->Post([this, request] {
+    const ModelKey key = {request.model(), request.version(), request.digest()};
+    models_.Unload(key);
+    PIPESTAGE_LOG_INFO("unloaded {}", key.ToString());
+  });
+}
+
+void Worker::Answer(const v1::Ping& ping) {
+  v1::WorkerMessage message;
+  message.mutable_pong()->set_sequence(ping.sequence());
+  message.mutable_pong()->set_resident_bytes(ResidentBytes());
+  link_.Send(std::move(message));
+}
+
+}  // namespace pipestage

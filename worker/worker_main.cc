@@ -1,0 +1,200 @@
+#include "worker/worker_main.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+#include "CLI/CLI.hpp"
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "worker/resident_memory.h"
+#include "worker/worker.h"
+
+namespace pipestage {
+namespace {
+
+void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
+  app.add_option("--coordinator", flags.coordinator,
+                 "HOST:PORT of the coordinator")
+      ->capture_default_str();
+  app.add_option("--model-repository", flags.repository,
+                 "folder of model packages, NAME/VERSION/pipeline.json")
+      ->required();
+  app.add_option("--name", flags.name,
+                 "how the worker is called in status and errors; default: "
+                 "host:pid");
+  app.add_option("--index", flags.index, "rank to ask for; -1: any")
+      ->envname("PIPESTAGE_WORKER_INDEX")
+      ->capture_default_str();
+  app.add_option("--device", flags.device, "auto, cpu or cuda:N")
+      ->capture_default_str();
+  app.add_option("--backend", flags.backend,
+                 "how ranks exchange tensors: auto, or a name such as gloo or "
+                 "nccl")
+      ->capture_default_str();
+  app.add_option("--host", flags.host,
+                 "name or address at which other workers reach this one")
+      ->capture_default_str();
+  app.add_option("--interface", flags.network_interface,
+                 "network interface at which they do, instead of --host");
+  app.add_option("--threads", flags.threads,
+                 "threads within an operator, on the CPU")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--receive-window", flags.receive_window,
+                 "messages received ahead, for each peer")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--receive-window-bytes", flags.receive_window_bytes,
+                 "bytes received ahead, for each peer")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
+      ->capture_default_str();
+  app.add_option("--send-window", flags.send_window,
+                 "messages on their way, for each peer")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--communicator-timeout", flags.communicator_timeout_s,
+                 "seconds after which an exchange that is not done ends the "
+                 "communicator; 0: what the coordinator says")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--drain-timeout", flags.drain_s,
+                 "seconds that a running call gets to finish after SIGTERM")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--checksum", flags.checksum,
+               "send a CRC-32C with every tensor message in host memory");
+  app.add_flag("--allow-torchscript", flags.allow_torchscript,
+               "run TorchScript stages: such a file is code");
+  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
+      ->capture_default_str();
+}
+
+std::string HostAndPid() {
+  char host[256] = "worker";
+  gethostname(host, sizeof(host) - 1);
+  return absl::StrCat(host, ":", getpid());
+}
+
+absl::StatusOr<std::vector<std::string>> ChooseBackends(
+    const WorkerFlags& flags, std::vector<std::string> available) {
+  if (flags.backend == "auto") return available;
+  if (std::find(available.begin(), available.end(), flags.backend) ==
+      available.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--backend ", flags.backend,
+        " does not work here; these do: ", absl::StrJoin(available, ", ")));
+  }
+  return std::vector<std::string>{flags.backend};
+}
+
+// Says on which device and by which way tensors travel.
+void LogDevice(const StageLoader& loader,
+               const std::vector<std::string>& backends) {
+  const std::string names = absl::StrJoin(backends, ", ");
+  if (loader.device() == DeviceKind::kHost) {
+    PIPESTAGE_LOG_INFO("device {}; no GPU is used, tensors go over {}",
+                       loader.DescribeDevice(), names);
+  } else {
+    PIPESTAGE_LOG_INFO("device {}; tensors go over {}", loader.DescribeDevice(),
+                       names);
+  }
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Whether one of them comes within this time.
+bool WaitForSignal(const sigset_t& signals) {
+  constexpr timespec kPatience = {.tv_sec = 0, .tv_nsec = 100'000'000};
+  return sigtimedwait(&signals, nullptr, &kPatience) > 0;
+}
+
+void RunUntilStopped(Worker& worker, absl::Duration drain,
+                     const sigset_t& signals) {
+  worker.Start();
+  while (!worker.shutdown_requested().HasBeenNotified()) {
+    if (WaitForSignal(signals)) break;
+  }
+  PIPESTAGE_LOG_INFO("stopping");
+  std::atomic<bool> stopped = false;
+  std::thread stopper([&] {
+    worker.Stop(drain);
+    stopped = true;
+  });
+  while (!stopped) {
+    if (!WaitForSignal(signals)) continue;
+    PIPESTAGE_LOG_WARN("a second signal: leaving at once");
+    _exit(1);
+  }
+  stopper.join();
+}
+
+absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
+  // Before there are other threads, which inherit it.
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  PIPESTAGE_ASSIGN_OR_RETURN(const std::unique_ptr<StageLoader> loader,
+                             parts.make_loader(flags));
+  PIPESTAGE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> backends,
+      ChooseBackends(flags, parts.backends(loader->device())));
+  LogDevice(*loader, backends);
+
+  absl::BitGen random;
+  absl::Mutex random_mu;
+  Worker::Options options;
+  options.coordinator = flags.coordinator;
+  options.repository = flags.repository;
+  options.name = flags.name.empty() ? HostAndPid() : flags.name;
+  options.incarnation =
+      Incarnation(absl::Uniform<int64_t>(random, 1, INT64_MAX));
+  options.requested_rank = flags.index;
+  options.allow_torchscript = flags.allow_torchscript;
+  options.backends = backends;
+  options.communicator_factory = parts.communicator_factory;
+  options.host = flags.host;
+  options.network_interface = flags.network_interface;
+  options.communicator_timeout = absl::Seconds(flags.communicator_timeout_s);
+  options.executor.receive = {flags.receive_window, flags.receive_window_bytes};
+  options.executor.send = {flags.send_window, flags.checksum};
+  options.loader = loader.get();
+  options.clock = Clock::Real();
+  options.random = [&] {
+    absl::MutexLock lock(&random_mu);
+    return absl::Uniform(random, 0.0, 1.0);
+  };
+  Worker worker(std::move(options));
+  RunUntilStopped(worker, absl::Seconds(flags.drain_s), signals);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int WorkerMain(int argc, char** argv, const WorkerParts& parts) {
+  RetainFreedMemory();
+  CLI::App app("Runs stages of models as part of a pipeline.");
+  WorkerFlags flags;
+  DeclareFlags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  absl::Status status = InitLogging("worker", flags.log_level);
+  if (status.ok()) status = Run(flags, parts);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "worker: %s\n", status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace pipestage
