@@ -1,7 +1,6 @@
 """What a call or a question is answered with."""
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ class Loss:
 
     loss_sum: float
     weight: int
-    loss: float  # loss_sum / weight; NaN if weight is 0: nothing to average
+    loss: float | None  # loss_sum / weight; None if weight is 0: nothing to average
     nonfinite: int  # terms that were NaN or infinite
 
     @classmethod
     def from_proto(cls, message: Any) -> "Loss":
-        mean = message.mean if message.HasField("mean") else math.nan
+        mean = message.mean if message.HasField("mean") else None
         return cls(message.sum, message.weight, mean, message.nonfinite)
 
 
@@ -43,8 +42,8 @@ class MicrobatchLoss(Loss):
 class EvalResult:
     """The answer to an Eval.
 
-    `loss`, `loss_sum` and `weight` are None if the model has no loss; `loss` is NaN
-    if the weight is 0. `ran`, `timings` and `timeline` are the messages of
+    `loss`, `loss_sum` and `weight` are None if the model has no loss; `loss` alone is
+    None if the weight is 0: nothing was valid. `ran`, `timings` and `timeline` are the messages of
     pipeline_service.proto.
     """
 
