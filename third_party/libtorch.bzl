@@ -6,11 +6,11 @@ package(default_visibility = ["//visibility:public"])
 # No public target outside //worker may depend on these: see //third_party:BUILD.bazel.
 cc_library(
     name = "headers",
-    hdrs = glob(["torch/include/**"]),
+    hdrs = glob(["include/**"]),
     defines = ["USE_C10D_GLOO", "USE_C10D_NCCL", "USE_CUDA"],
     includes = [
-        "torch/include",
-        "torch/include/torch/csrc/api/include",
+        "include",
+        "include/torch/csrc/api/include",
     ],
 )
 
@@ -27,6 +27,10 @@ cc_library(
 exports_files(["python"])
 """
 
+# The wheel brings the headers of other versions of libraries that we use ourselves:
+# a file that saw both would mix them. Debian's serve LibTorch's headers as well.
+_FOREIGN_HEADERS = ["fmt", "google"]
+
 def _impl(ctx):
     venv = ctx.os.environ.get("PIPESTAGE_VENV", "")
     if not venv:
@@ -35,8 +39,10 @@ def _impl(ctx):
     for part in ["torch", "nvidia"]:
         if not packages.get_child(part).exists:
             fail("%s has no %s: run ./dev setup" % (packages, part))
-    ctx.symlink(packages.get_child("torch"), "torch")
     ctx.symlink(packages.get_child("nvidia"), "nvidia")
+    for child in packages.get_child("torch").get_child("include").readdir():
+        if child.basename not in _FOREIGN_HEADERS:
+            ctx.symlink(child, "include/" + child.basename)
 
     # The version is part of the wrapper so that what it makes is made anew when
     # the wheel changes.
@@ -60,7 +66,7 @@ def _impl(ctx):
     ctx.file("BUILD.bazel", _BUILD + """
 cc_library(
     name = "libtorch",
-    linkopts = %s + ["-ltorch_cpu", "-lc10"],
+    linkopts = %s + ["-ltorch_cpu", "-lc10", "-lfmt"],
     deps = [":headers"],
 )
 
