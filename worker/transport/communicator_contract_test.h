@@ -31,6 +31,8 @@ struct ContractBackend {
   int max_size = 8;
   // Why `max_size` is what it is, printed where a test is skipped.
   std::string limit_reason;
+  // False where a peer that is gone shows only as a timeout.
+  bool notices_lost_peers = true;
   // Three generations of two ranks form within this time.
   absl::Duration forming_limit = absl::Seconds(1);
 };
@@ -63,6 +65,11 @@ class CommunicatorContractTest
 #define PIPESTAGE_NEEDS_RANKS(n)                                               \
   if (GetParam().max_size < (n)) {                                             \
     GTEST_SKIP() << GetParam().limit_reason << " (needs " << (n) << " ranks)"; \
+  }
+
+#define PIPESTAGE_NEEDS_LOSS_DETECTION()                              \
+  if (!GetParam().notices_lost_peers) {                               \
+    GTEST_SKIP() << GetParam().name << " does not notice lost peers"; \
   }
 
 #endif  // PIPESTAGE_WORKER_TRANSPORT_COMMUNICATOR_CONTRACT_TEST_H_
