@@ -42,7 +42,8 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
       ->required();
   app.add_option("--load", flags.load,
                  "NAME or NAME@VERSION to load once the workers are there; "
-                 "repeatable");
+                 "repeatable")
+      ->allow_extra_args(false);
   app.add_option("--max-message-bytes", server.max_message_bytes,
                  "limit of one gRPC message")
       ->capture_default_str();
