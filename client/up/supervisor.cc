@@ -106,6 +106,7 @@ void Supervisor::OnListening(absl::string_view address) {
                             coordinator().process->pid(), ")"));
   if (phase_ != Phase::kStarting) return;
   phase_ = Phase::kRunning;
+  next_look_ = options_.clock->Now() + options_.look_interval;  // workers first
   for (Child& child : children_) {
     if (child.worker_index >= 0) child.start_at = options_.clock->Now();
   }
