@@ -40,7 +40,7 @@ class ErrorsTest : public ::testing::Test {
     const auto request = DigitsRequest(5, 2);
     const auto response = cluster_.Eval(request);
     EXPECT_THAT(response, IsOk());
-    if (response.ok()) EXPECT_TRUE(IsExact(request, *response, 2));
+    EXPECT_TRUE(response.ok() && IsExact(request, *response, 2));
   }
 
   void ExpectRefused(const v1::EvalRequest& request, absl::StatusCode code,
