@@ -11,6 +11,7 @@
 #include "base/error_info.h"
 #include "base/grpc_status.h"
 #include "base/status_matchers.h"
+#include "coordinator/model_ref.h"
 #include "coordinator/testing/test_cluster.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"

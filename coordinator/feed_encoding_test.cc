@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "grpcpp/grpcpp.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "gtest/gtest.h"
 
 namespace pipestage {

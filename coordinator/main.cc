@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/log.h"
+#include "coordinator/model_ref.h"
 #include "coordinator/server.h"
 
 namespace pipestage {

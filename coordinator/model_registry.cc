@@ -1,42 +1,17 @@
 #include "coordinator/model_registry.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "base/error_info.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "coordinator/model_description.h"
+#include "coordinator/model_ref.h"
 #include "coordinator/worker_error.h"
 
 namespace pipestage {
 namespace {
 
-constexpr int kDefaultPageSize = 100;
-constexpr int kMaxPageSize = 1000;
-
-std::string NameOf(const LoadedModel& model) {
-  return model.package->ToString();
-}
-
-std::string NameOf(const std::string& name, const std::string& version) {
-  return version.empty() ? name : absl::StrCat(name, "@", version);
-}
-
 void RunAll(std::vector<std::function<void()>>& deferred) {
   for (auto& task : deferred) task();
-}
-
-absl::Status CheckName(const v1::ModelRef& ref) {
-  if (IsValidName(ref.name()) &&
-      (ref.version().empty() || IsValidName(ref.version()))) {
-    return absl::OkStatus();
-  }
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(
-                        "\"", NameOf(ref.name(), ref.version()).substr(0, 256),
-                        "\" is not a model's name and version; both match "
-                        "[a-z0-9][a-z0-9._-]{0,127}")),
-                    reason::kInvalidInput);
 }
 
 }  // namespace
@@ -57,7 +32,7 @@ void ModelRegistry::Pin::Release() {
 // ---- calls
 
 absl::Status ModelRegistry::NotLoaded(const v1::ModelRef& ref) const {
-  const std::string name = NameOf(ref.name(), ref.version());
+  const std::string name = ToString(ref);
   return WithReason(
       absl::NotFoundError(absl::StrCat("model ", name, " is not loaded")),
       reason::kModelNotLoaded,
@@ -90,12 +65,12 @@ absl::Status ModelRegistry::CheckServed(const Entry& entry,
     if (!owner.error.ok()) {
       return WithReason(
           absl::FailedPreconditionError(absl::StrCat(
-              NameOf(*entry.model),
+              entry.model->ToString(),
               " could not be loaded again: ", owner.error.message())),
           reason::kModelNotLoaded, {{"rank", absl::StrCat(r)}});
     }
     return WithReason(absl::UnavailableError(absl::StrCat(
-                          NameOf(*entry.model), " is being loaded again by ",
+                          entry.model->ToString(), " is being loaded again by ",
                           DescribeWorker(view.members[r]->name, Rank(r)),
                           "; try again in 1s")),
                       reason::kWorkersMissing,
@@ -117,7 +92,7 @@ absl::StatusOr<ModelRegistry::Pin> ModelRegistry::PinForCall(
     }
   }
   // Not served: say whether it could be, which only the disk knows.
-  PIPESTAGE_RETURN_IF_ERROR(CheckName(ref));
+  PIPESTAGE_RETURN_IF_ERROR(CheckModelRef(ref));
   PIPESTAGE_RETURN_IF_ERROR(OpenModel(ref, 0).status());
   absl::MutexLock lock(&mu_);
   return NotLoaded(ref);
@@ -178,7 +153,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> ModelRegistry::OpenModel(
 
 void ModelRegistry::Load(const v1::ModelRef& ref, int num_workers,
                          Loaded done) {
-  if (const absl::Status valid = CheckName(ref); !valid.ok()) {
+  if (const absl::Status valid = CheckModelRef(ref); !valid.ok()) {
     done(valid);
     return;
   }
@@ -207,17 +182,17 @@ bool ModelRegistry::JoinLoad(const Key& key, int num_workers, Loaded& done,
     deferred.push_back([done = std::move(done), status] { done(status); });
   };
   if (entry.phase == Phase::kUnloading) {
-    answer(std::move(done),
-           absl::UnavailableError(absl::StrCat(
-               NameOf(*entry.model), " is being unloaded; try again in 1s")));
+    answer(std::move(done), absl::UnavailableError(absl::StrCat(
+                                entry.model->ToString(),
+                                " is being unloaded; try again in 1s")));
     return true;
   }
   if (num_workers > 0 && num_workers != entry.model->placement.num_ranks) {
-    answer(
-        std::move(done),
-        absl::FailedPreconditionError(absl::StrCat(
-            NameOf(*entry.model), " is on ", entry.model->placement.num_ranks,
-            " workers; unload it to have it on ", num_workers)));
+    answer(std::move(done),
+           absl::FailedPreconditionError(absl::StrCat(
+               entry.model->ToString(), " is on ",
+               entry.model->placement.num_ranks,
+               " workers; unload it to have it on ", num_workers)));
     return true;
   }
   // A worker that failed to load it again is asked once more.
@@ -237,7 +212,7 @@ void ModelRegistry::BeginLoad(const Key& key,
   entry.owners.resize(model->placement.num_ranks);
   entry.model = std::move(model);
   entry.load_waiters.push_back(std::move(done));
-  PIPESTAGE_LOG_INFO("loading {} on {} workers", NameOf(*entry.model),
+  PIPESTAGE_LOG_INFO("loading {} on {} workers", entry.model->ToString(),
                      entry.owners.size());
   // All owners or none: with one missing nobody is asked.
   if (CheckAttached(*view_, static_cast<int>(entry.owners.size())).ok()) {
@@ -287,7 +262,7 @@ void ModelRegistry::DropGoneOwners(Entry& entry) {
       owner.error =
           WithReason(absl::UnavailableError(absl::StrCat(
                          "the worker at rank ", r, " was lost while it loaded ",
-                         NameOf(*entry.model))),
+                         entry.model->ToString())),
                      reason::kWorkerLost, {{"rank", absl::StrCat(r)}});
     }
   }
@@ -305,11 +280,11 @@ void ModelRegistry::SettleLoad(const Key& key, Deferred& deferred) {
   std::vector<Loaded> waiters = std::exchange(entry.load_waiters, {});
   if (error.ok()) {
     if (entry.phase == Phase::kLoading) {
-      PIPESTAGE_LOG_INFO("{} is loaded", NameOf(*entry.model));
+      PIPESTAGE_LOG_INFO("{} is loaded", entry.model->ToString());
     }
     entry.phase = Phase::kLoaded;
   } else if (entry.phase == Phase::kLoading) {
-    PIPESTAGE_LOG_ERROR("{} was not loaded: {}", NameOf(*entry.model),
+    PIPESTAGE_LOG_ERROR("{} was not loaded: {}", entry.model->ToString(),
                         std::string(error.message()));
     TellUnload(entry);
     entries_.erase(found);
@@ -404,7 +379,7 @@ void ModelRegistry::Unload(const v1::ModelRef& ref, Unloaded done) {
       refused = NotLoaded(ref);
     } else if (found->second.phase == Phase::kLoading) {
       refused = absl::FailedPreconditionError(
-          absl::StrCat(NameOf(ref.name(), ref.version()), " is being loaded"));
+          absl::StrCat(ToString(ref), " is being loaded"));
     } else {
       found->second.phase = Phase::kUnloading;
       found->second.unload_waiters.push_back(std::move(done));
@@ -428,149 +403,8 @@ void ModelRegistry::FinishUnload(const Key& key, Deferred& deferred) {
       done(absl::AbortedError("the model was unloaded meanwhile"));
     });
   }
-  PIPESTAGE_LOG_INFO("{} is unloaded", NameOf(*entry.model));
+  PIPESTAGE_LOG_INFO("{} is unloaded", entry.model->ToString());
   entries_.erase(found);
-}
-
-// ---- looking
-
-void ModelRegistry::FillState(const Entry& entry, v1::Model& model) const {
-  const Placement& placement = entry.model->placement;
-  model.set_workers(placement.num_ranks);
-  model.set_stages_per_worker(placement.stages_per_rank);
-  for (int s = 0; s < model.stages_size(); ++s) {
-    const int rank = placement.stage_ranks[s].value();
-    const Attachment* attachment = AttachedAt(rank);
-    model.mutable_stages(s)->set_rank(rank);
-    if (attachment != nullptr) {
-      model.mutable_stages(s)->set_worker(attachment->name);
-    }
-  }
-  const absl::Status served = CheckServed(entry, *view_);
-  model.set_state(entry.phase == Phase::kLoading     ? v1::LOADING
-                  : entry.phase == Phase::kUnloading ? v1::UNLOADING
-                  : served.ok()                      ? v1::SERVING
-                                                     : v1::INTERRUPTED);
-  if (model.state() == v1::INTERRUPTED) {
-    model.set_problem(std::string(served.message()));
-  }
-}
-
-v1::Model ModelRegistry::Describe(const Key& key) const {
-  v1::ModelRef ref;
-  ref.set_name(key.first);
-  ref.set_version(key.second);
-  auto model = Get(ref);
-  if (model.ok()) return *std::move(model);
-  v1::Model broken;
-  broken.set_name(key.first);
-  broken.set_version(key.second);
-  broken.set_state(v1::BROKEN);
-  broken.set_problem(std::string(model.status().message()));
-  return broken;
-}
-
-absl::StatusOr<v1::Model> ModelRegistry::Get(const v1::ModelRef& ref) const {
-  PIPESTAGE_RETURN_IF_ERROR(CheckName(ref));
-  std::string version = ref.version();
-  {
-    absl::MutexLock lock(&mu_);
-    if (version.empty()) {
-      const auto key = Resolve(ref);
-      if (key.ok()) version = key->second;
-    }
-    const auto found = entries_.find(Key(ref.name(), version));
-    if (found != entries_.end()) {
-      v1::Model model = DescribeModel(*found->second.model->package);
-      FillState(found->second, model);
-      return model;
-    }
-  }
-  if (version.empty()) {
-    PIPESTAGE_ASSIGN_OR_RETURN(version, NewestInRepository(ref.name()));
-  }
-  PIPESTAGE_ASSIGN_OR_RETURN(
-      const auto package,
-      ModelPackage::Open(options_.repository, ref.name(), version));
-  v1::Model model = DescribeModel(*package);
-  model.set_state(v1::AVAILABLE);
-  return model;
-}
-
-absl::StatusOr<v1::ListModelsResponse> ModelRegistry::List(
-    const v1::ListModelsRequest& request) const {
-  if (request.page_size() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("page_size is ", request.page_size(), "; at least 0"));
-  }
-  const int page_size = std::min(
-      request.page_size() == 0 ? kDefaultPageSize : request.page_size(),
-      kMaxPageSize);
-  PIPESTAGE_ASSIGN_OR_RETURN(const auto packages,
-                             ListPackages(options_.repository));
-  auto next = packages.begin();
-  if (!request.page_token().empty()) {
-    next = std::find_if(packages.begin(), packages.end(), [&](const auto& p) {
-      return NameOf(p.name, p.version) == request.page_token();
-    });
-    if (next == packages.end()) {
-      return absl::InvalidArgumentError(
-          "page_token is none that ListModels gave, or its model is gone");
-    }
-  }
-  v1::ListModelsResponse response;
-  for (; next != packages.end(); ++next) {
-    if (response.models_size() == page_size) {
-      response.set_next_page_token(NameOf(next->name, next->version));
-      break;
-    }
-    v1::Model model = Describe({next->name, next->version});
-    model.clear_stages();
-    model.clear_inputs();
-    model.clear_targets();
-    model.clear_outputs();
-    *response.add_models() = std::move(model);
-  }
-  return response;
-}
-
-bool ModelRegistry::IsRestoring() const {
-  absl::MutexLock lock(&mu_);
-  for (const auto& [key, entry] : entries_) {
-    if (entry.phase != Phase::kLoaded) continue;
-    for (const Owner& owner : entry.owners) {
-      if (owner.request != 0) return true;
-    }
-  }
-  return false;
-}
-
-std::vector<std::string> ModelRegistry::Serving() const {
-  absl::MutexLock lock(&mu_);
-  std::vector<std::string> serving;
-  for (const auto& [key, entry] : entries_) {
-    if (entry.phase == Phase::kLoaded && CheckServed(entry, *view_).ok()) {
-      serving.push_back(NameOf(*entry.model));
-    }
-  }
-  return serving;
-}
-
-std::vector<std::string> ModelRegistry::StagesAt(Rank rank) const {
-  absl::MutexLock lock(&mu_);
-  std::vector<std::string> stages;
-  const Attachment* attachment = AttachedAt(rank.value());
-  if (attachment == nullptr) return stages;
-  for (const auto& [key, entry] : entries_) {
-    if (rank.value() >= static_cast<int>(entry.owners.size()) ||
-        entry.owners[rank.value()].holds != attachment->id) {
-      continue;
-    }
-    for (const StageIndex stage : entry.model->placement.StagesOf(rank)) {
-      stages.push_back(absl::StrCat(NameOf(*entry.model), "/", stage.value()));
-    }
-  }
-  return stages;
 }
 
 }  // namespace pipestage

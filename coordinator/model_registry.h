@@ -29,6 +29,7 @@ struct LoadedModel {
   Placement placement;
 
   const PackageContract& contract() const { return package->contract(); }
+  std::string ToString() const { return package->ToString(); }
 };
 
 // Which model versions are served, and that each worker holds its stages of

@@ -2,26 +2,10 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error_info.h"
 #include "base/log.h"
 
 namespace pipestage {
-
-absl::StatusOr<v1::ModelRef> ParseModelRef(absl::string_view text) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(text, absl::MaxSplits('@', 1));
-  const bool has_version = text.size() > parts.first.size();
-  if (parts.first.empty() || (has_version && parts.second.empty())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is not NAME or NAME@VERSION of a model"));
-  }
-  v1::ModelRef ref;
-  ref.set_name(std::string(parts.first));
-  ref.set_version(std::string(parts.second));
-  return ref;
-}
 
 StartupModels::StartupModels(std::vector<v1::ModelRef> refs,
                              ModelRegistry* models)

@@ -5,17 +5,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/model_registry.h"
 #include "proto/pipeline_service.pb.h"
 
 namespace pipestage {
-
-// "NAME" or "NAME@VERSION". InvalidArgument if either is empty where it is
-// written.
-absl::StatusOr<v1::ModelRef> ParseModelRef(absl::string_view text);
 
 // Loads the models named at start as soon as the workers for them are there.
 // One whose load fails for another reason is given up, and logged.
