@@ -158,7 +158,8 @@ TEST(ContractRulesTest, ValuesOfAnotherKindAreRefused) {
       {R"([{"op":"replace","path":"/files/stages~10.eval.pt2/bytes",
             "value":18446744073709551615}])",
        "files[\"stages/0.eval.pt2\"].bytes", "is 18446744073709551615"},
-      {R"([{"op":"move","from":"/files/stages~10.eval.pt2","path":"/files/.."}])",
+      {R"([{"op":"move","from":"/files/stages~10.eval.pt2",
+            "path":"/files/.."}])",
        "files[\"..\"]", "is no path within the package"},
   });
 }
