@@ -1,0 +1,7 @@
+// The worker daemon of the tests: see //worker/torch/testing:test_modules.
+
+#include "worker/torch_worker_main.h"
+
+int main(int argc, char** argv) {
+  return pipestage::TorchWorkerMain(argc, argv);
+}
