@@ -101,6 +101,8 @@ absl::StatusOr<Buffer> ReceiveBuffers::Take(size_t size) {
   struct Lease {
     std::shared_ptr<Pool> pool;
     Buffer memory;
+    Lease(std::shared_ptr<Pool> from, Buffer leased)
+        : pool(std::move(from)), memory(std::move(leased)) {}
     ~Lease() { pool->Return(std::move(memory)); }
   };
   auto lease = std::make_shared<Lease>(pool_, *std::move(memory));

@@ -60,7 +60,7 @@ class ResultWriterTest : public ::testing::Test {
 };
 
 TEST_F(ResultWriterTest, SmallResultsRideOnCallDone) {
-  auto writer = Make(DigitPipeline(1), 2);
+  auto writer = Make(DigitPipeline(1), 2, /*piece_bytes=*/1 << 10);
 
   for (int m : {0, 1}) {
     ASSERT_THAT(writer->AddLoss(MicrobatchIndex(m), Loss(m + 1)), IsOk());
@@ -108,7 +108,7 @@ TEST_F(ResultWriterTest, MicrobatchLargerThanAPieceIsAMessage) {
 }
 
 TEST_F(ResultWriterTest, MicrobatchesOutOfOrderAreNotMixedUp) {
-  auto writer = Make(DigitPipeline(1), 3);
+  auto writer = Make(DigitPipeline(1), 3, /*piece_bytes=*/1 << 10);
 
   for (int m : {1, 0, 2}) {
     ASSERT_THAT(writer->AddLoss(MicrobatchIndex(m), Loss(m)), IsOk());

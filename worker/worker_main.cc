@@ -165,7 +165,7 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   options.requested_rank = flags.index;
   options.allow_torchscript = flags.allow_torchscript;
   options.backends = backends;
-  options.communicator_factory = parts.communicator_factory;
+  options.communicator_factory = parts.make_communicator_factory(flags);
   options.host = flags.host;
   options.network_interface = flags.network_interface;
   options.communicator_timeout = absl::Seconds(flags.communicator_timeout_s);

@@ -42,7 +42,8 @@ struct WorkerParts {
       make_loader;
   // Backends that work for a device, best first.
   std::function<std::vector<std::string>(DeviceKind device)> backends;
-  CommunicatorFactory communicator_factory;
+  std::function<CommunicatorFactory(const WorkerFlags& flags)>
+      make_communicator_factory;
 };
 
 // Runs a worker until SIGTERM, SIGINT or the coordinator's Shutdown; the exit

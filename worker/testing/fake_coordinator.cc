@@ -85,17 +85,19 @@ void FakeCoordinator::OnMessage(int rank, v1::WorkerMessage message) {
 void FakeCoordinator::AnswerGets() {
   for (auto& [rank, attachment] : ranks_) {
     if (attachment.stream == nullptr) continue;
-    std::erase_if(
-        attachment.gets,
-        [&](const v1::StoreGet& get) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          const auto it = store_.find(get.key());
-          if (it == store_.end()) return false;
-          v1::CoordinatorMessage answer;
-          answer.mutable_store_value()->set_request_id(get.request_id());
-          answer.mutable_store_value()->set_value(it->second);
-          attachment.stream->Write(answer);
-          return true;
-        });
+    std::vector<v1::StoreGet> open;
+    for (const v1::StoreGet& get : attachment.gets) {
+      const auto it = store_.find(get.key());
+      if (it == store_.end()) {
+        open.push_back(get);
+        continue;
+      }
+      v1::CoordinatorMessage answer;
+      answer.mutable_store_value()->set_request_id(get.request_id());
+      answer.mutable_store_value()->set_value(it->second);
+      attachment.stream->Write(answer);
+    }
+    attachment.gets = std::move(open);
   }
 }
 
