@@ -84,9 +84,9 @@ absl::StatusOr<c10::IValue> ScalarTypeOf(int64_t code) {
   using T = c10::ScalarType;
   // Indexed by the code of torch.export.
   static constexpr T kTypes[] = {
-      T::Undefined,   T::Byte,         T::Char,          T::Short, T::Int,
-      T::Long,        T::Half,         T::Float,         T::Double,
-      T::ComplexHalf, T::ComplexFloat, T::ComplexDouble, T::Bool,  T::BFloat16};
+      T::Undefined,    T::Byte,          T::Char,  T::Short,   T::Int,
+      T::Long,         T::Half,          T::Float, T::Double,  T::ComplexHalf,
+      T::ComplexFloat, T::ComplexDouble, T::Bool,  T::BFloat16};
   if (code < 1 || code >= static_cast<int64_t>(std::size(kTypes))) {
     return Unsupported(absl::StrCat("dtype code ", code));
   }
@@ -134,8 +134,8 @@ absl::StatusOr<c10::IValue> Literal(const c10::Argument& formal,
     case Kind::kFloat:
       return FitNumber(formal, argument.floats[0]);
     case Kind::kComplex:
-      return FitNumber(formal, c10::complex<double>(argument.floats[0],
-                                                    argument.floats[1]));
+      return FitNumber(
+          formal, c10::complex<double>(argument.floats[0], argument.floats[1]));
     case Kind::kString:
       return c10::IValue(argument.text);
     case Kind::kStrings:

@@ -27,8 +27,8 @@ using SlotLookup =
 // One argument of a call, worked out as far as it can be without a run.
 class ArgumentTemplate {
  public:
-  // What `argument` is for a schema's argument `formal`. Devices become `device`.
-  // FailedPrecondition for a kind of argument that cannot be given.
+  // What `argument` is for a schema's argument `formal`. Devices become
+  // `device`. FailedPrecondition for a kind of argument that cannot be given.
   static absl::StatusOr<ArgumentTemplate> Create(
       const c10::Argument& formal, const ExportedArgument& argument,
       const SlotLookup& lookup, c10::Device device);

@@ -8,8 +8,8 @@
 
 namespace pipestage {
 
-// `with torch.autocast(device, dtype, enabled, cache_enabled):` as a scope of the
-// calling thread.
+// `with torch.autocast(device, dtype, enabled, cache_enabled):` as a scope of
+// the calling thread.
 class AutocastScope {
  public:
   struct Options {

@@ -1,5 +1,5 @@
-// Small modules that every worker has: to try a pipeline out, and as examples of
-// PIPESTAGE_REGISTER_MODULE.
+// Small modules that every worker has: to try a pipeline out, and as examples
+// of PIPESTAGE_REGISTER_MODULE.
 
 #include <memory>
 #include <string>
@@ -20,7 +20,8 @@ using Tensors = std::vector<at::Tensor>;
 
 class Identity : public TorchModule {
  public:
-  absl::StatusOr<Tensors> Forward(absl::Span<const at::Tensor> inputs) override {
+  absl::StatusOr<Tensors> Forward(
+      absl::Span<const at::Tensor> inputs) override {
     return Tensors(inputs.begin(), inputs.end());
   }
 };
@@ -38,7 +39,8 @@ class Affine : public TorchModule {
   Affine(at::Tensor scale, at::Tensor bias)
       : scale_(std::move(scale)), bias_(std::move(bias)) {}
 
-  absl::StatusOr<Tensors> Forward(absl::Span<const at::Tensor> inputs) override {
+  absl::StatusOr<Tensors> Forward(
+      absl::Span<const at::Tensor> inputs) override {
     if (inputs.size() != 1) {
       return absl::AbortedError(
           absl::StrCat("takes one input, not ", inputs.size()));

@@ -26,7 +26,8 @@ struct CompiledBlock {
 };
 
 struct CompiledNode {
-  // "node linear_3 (torch.ops.aten.linear.default, model.py:7 in forward: ...)".
+  // "node linear_3 (torch.ops.aten.linear.default, model.py:7 in forward:
+  // ...)".
   std::string description;
 
   // What it does: one of these.
@@ -35,7 +36,8 @@ struct CompiledNode {
   std::optional<CompiledBlock> block;
 
   std::vector<ArgumentTemplate> arguments;
-  // What it returns, in order: one slot, or as many as a returned list has elements.
+  // What it returns, in order: one slot, or as many as a returned list has
+  // elements.
   struct Output {
     std::vector<int> slots;
     bool is_list = false;

@@ -38,8 +38,9 @@ bool TakesStatistics(const c10::OperatorHandle& op) {
 
 absl::Status TrainMode(absl::string_view what) {
   return absl::FailedPreconditionError(
-      absl::StrCat(what, ": the program was exported in train mode; call "
-                         "eval() on the model before torch.export"));
+      absl::StrCat(what,
+                   ": the program was exported in train mode; call "
+                   "eval() on the model before torch.export"));
 }
 
 bool WritesWithin(const c10::AliasInfo& info) {

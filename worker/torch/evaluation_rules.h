@@ -9,8 +9,8 @@
 namespace pipestage {
 
 // FailedPrecondition if a call of `op` with these arguments is found only in a
-// program that was exported in train mode: dropout that drops, normalisation that
-// updates running statistics.
+// program that was exported in train mode: dropout that drops, normalisation
+// that updates running statistics.
 absl::Status CheckEvaluationMode(const c10::OperatorHandle& op,
                                  absl::Span<const ArgumentTemplate> arguments);
 

@@ -6,8 +6,8 @@
 namespace pipestage {
 namespace {
 
-// Terms within these bounds can be added up without overflow, and multiplied by a
-// weight without losing bits to underflow.
+// Terms within these bounds can be added up without overflow, and multiplied by
+// a weight without losing bits to underflow.
 constexpr double kLargest = 0x1p900;
 constexpr double kSmallest = 0x1p-900;
 

@@ -7,14 +7,14 @@
 
 namespace pipestage {
 
-// Adds many terms to a LossSum, exactly and fast: almost all of them stay in two
-// doubles, of which the second holds what the first rounded away.
+// Adds many terms to a LossSum, exactly and fast: almost all of them stay in
+// two doubles, of which the second holds what the first rounded away.
 //
 // Thread-compatible.
 class ExactTerms {
  public:
-  // `weight` terms of this value. A term of weight 0 does not count, whatever its
-  // value. The weight is at most kMaxWeight, and not negative.
+  // `weight` terms of this value. A term of weight 0 does not count, whatever
+  // its value. The weight is at most kMaxWeight, and not negative.
   void Add(double term, int64_t weight);
 
   // Everything added so far.

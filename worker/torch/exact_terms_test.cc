@@ -64,8 +64,7 @@ TEST(ExactTermsTest, NonFiniteTermsAreCountedAndSpoilTheSum) {
   ExactTerms terms;
   terms.Add(std::numeric_limits<double>::infinity(), 2);
   terms.Add(1, 1);
-  EXPECT_EQ(terms.Total().sum.Round(),
-            std::numeric_limits<double>::infinity());
+  EXPECT_EQ(terms.Total().sum.Round(), std::numeric_limits<double>::infinity());
   EXPECT_EQ(terms.Total().nonfinite, 2);
 
   terms.Add(std::numeric_limits<double>::quiet_NaN(), 1);

@@ -18,8 +18,8 @@ struct ExportedArchive {
   std::map<std::string, at::Tensor> constants;
 };
 
-// Reads an archive that lies in memory; `bytes` is not needed afterwards. Weights
-// and example inputs in it are passed over; nothing in it is unpickled.
+// Reads an archive that lies in memory; `bytes` is not needed afterwards.
+// Weights and example inputs in it are passed over; nothing in it is unpickled.
 //
 // FailedPrecondition naming the record and what is wrong with it.
 absl::StatusOr<ExportedArchive> ReadExportedArchive(absl::string_view bytes);

@@ -169,8 +169,8 @@ ExportedArgument ParseStrings(const Json& json) {
 ExportedArgument ParseNestedGraph(const Json& json, int depth) {
   ExportedArgument argument;
   argument.kind = Kind::kGraph;
-  argument.graph = std::make_shared<ExportedGraph>(
-      ParseGraph(json.at("graph"), depth + 1));
+  argument.graph =
+      std::make_shared<ExportedGraph>(ParseGraph(json.at("graph"), depth + 1));
   return argument;
 }
 
@@ -194,8 +194,8 @@ std::optional<ExportedArgument> ParseNumber(absl::string_view key,
   if (key == "as_bool") return Ints(Kind::kBool, {json.get<bool>()});
   if (key == "as_float") return Floats(Kind::kFloat, {ParseFloat(json)});
   if (key == "as_complex") {
-    return Floats(Kind::kComplex, {ParseFloat(json.at("real")),
-                                   ParseFloat(json.at("imag"))});
+    return Floats(Kind::kComplex,
+                  {ParseFloat(json.at("real")), ParseFloat(json.at("imag"))});
   }
   if (key == "as_sym_int" || key == "as_sym_bool" || key == "as_sym_float") {
     return ParseSymbolic(json);
@@ -252,8 +252,8 @@ std::string SourceOf(absl::string_view stack_trace) {
     if (absl::StrContains(parts[0], "/torch/") && !source.empty()) continue;
     const std::pair<absl::string_view, absl::string_view> place =
         absl::StrSplit(parts[1], absl::MaxSplits(", ", 1));
-    source = absl::StrCat(BaseName(parts[0]), ":", place.first, " ",
-                          place.second);
+    source =
+        absl::StrCat(BaseName(parts[0]), ":", place.first, " ", place.second);
     if (i + 1 < lines.size()) {
       absl::StrAppend(&source, ": ", absl::StripAsciiWhitespace(lines[i + 1]));
     }
@@ -335,8 +335,8 @@ std::string TensorName(const Json& argument, absl::string_view what) {
 ExportedInput ParseInput(const Json& json) {
   const auto [key, spec] = UnionMember(json);
   if (key == "user_input") {
-    return {ExportedInput::Kind::kUser,
-            TensorName(spec->at("arg"), "an input"), "", true};
+    return {ExportedInput::Kind::kUser, TensorName(spec->at("arg"), "an input"),
+            "", true};
   }
   if (key == "parameter") {
     return {ExportedInput::Kind::kParameter,
@@ -442,7 +442,8 @@ std::map<std::string, ExportedConstant> ParseConstants(const Json& json) {
     if (constant.pickled) continue;
     const Json& meta = entry.at("tensor_meta");
     constant.tensor = ParseTensor(meta);
-    constant.storage_offset = ParseSize(meta.at("storage_offset")).value.value();
+    constant.storage_offset =
+        ParseSize(meta.at("storage_offset")).value.value();
   }
   return constants;
 }
@@ -464,16 +465,14 @@ auto Guarded(absl::string_view record, Fn fn)
 }  // namespace
 
 absl::StatusOr<ExportedModule> ParseExportedModule(absl::string_view json) {
-  return Guarded("models/model.json", [&] {
-    return ParseModule(ParseJson(json));
-  });
+  return Guarded("models/model.json",
+                 [&] { return ParseModule(ParseJson(json)); });
 }
 
 absl::StatusOr<std::map<std::string, ExportedConstant>> ParseExportedConstants(
     absl::string_view json) {
-  return Guarded("data/constants/model_constants_config.json", [&] {
-    return ParseConstants(ParseJson(json));
-  });
+  return Guarded("data/constants/model_constants_config.json",
+                 [&] { return ParseConstants(ParseJson(json)); });
 }
 
 std::optional<DType> DTypeOfScalarTypeCode(int64_t code) {

@@ -14,7 +14,8 @@
 
 namespace pipestage {
 
-// What models/model.json of a .pt2 archive says, as plain data. Names no LibTorch.
+// What models/model.json of a .pt2 archive says, as plain data. Names no
+// LibTorch.
 
 struct ExportedGraph;
 
@@ -88,9 +89,9 @@ struct ExportedGraph {
 struct ExportedInput {
   enum class Kind { kParameter, kBuffer, kConstant, kUser, kUnused };
   Kind kind = Kind::kUser;
-  std::string value;        // name in the graph
-  std::string fqn;          // parameters, buffers, constants
-  bool persistent = true;   // buffers
+  std::string value;       // name in the graph
+  std::string fqn;         // parameters, buffers, constants
+  bool persistent = true;  // buffers
 };
 
 struct ExportedRange {
@@ -112,8 +113,8 @@ struct ExportedModule {
 // TRAINING form, inputs and outputs other than tensors.
 absl::StatusOr<ExportedModule> ParseExportedModule(absl::string_view json);
 
-// The element type of one of torch.export's codes; nullopt if it is none that may
-// cross a stage boundary.
+// The element type of one of torch.export's codes; nullopt if it is none that
+// may cross a stage boundary.
 std::optional<DType> DTypeOfScalarTypeCode(int64_t code);
 
 // A tensor that lies in the archive, as data/constants describes it.

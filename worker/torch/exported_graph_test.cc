@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Kind = ExportedArgument::Kind;
 
-constexpr char kModule[] = R"({
+constexpr char kModule[] = R"json({
   "schema_version": {"major": 8, "minor": 20},
   "verifiers": ["TRAINING"],
   "range_constraints": {"s77": {"min_val": 1, "max_val": 64}},
@@ -44,7 +44,7 @@ constexpr char kModule[] = R"({
             {"as_sym_ints": [{"as_name": "n"}, {"as_int": 3}]}}],
         "outputs": [{"as_tensor": {"name": "y"}}],
         "metadata": {"stack_trace":
-          "File \"/home/a/run.py\", line 1, in main\n    go()\n  File \"/home/a/model.py\", line 7, in forward\n    return self.act(x)\n  File \"/site-packages/torch/nn/act.py\", line 9, in forward\n    clamp"}}]}}})";
+          "File \"/home/a/run.py\", line 1, in main\n    go()\n  File \"/home/a/model.py\", line 7, in forward\n    return self.act(x)\n  File \"/site-packages/torch/nn/act.py\", line 9, in forward\n    clamp"}}]}}})json";
 
 std::string With(const std::string& from, const std::string& to) {
   return absl::StrReplaceAll(kModule, {{from, to}});

@@ -78,7 +78,8 @@ std::string DescribeTensor(const at::Tensor& tensor) {
                                      static_cast<size_t>(tensor.dim())}));
 }
 
-// A weight is stored row by row; kernels choose by the strides it had in Python.
+// A weight is stored row by row; kernels choose by the strides it had in
+// Python.
 at::Tensor WithStrides(const at::Tensor& tensor,
                        const std::vector<int64_t>& strides) {
   if (tensor.strides() == at::IntArrayRef(strides)) return tensor;
@@ -155,8 +156,7 @@ absl::Status ExportedProgram::BindState(const ExportedArchive& archive,
     }
     absl::StatusOr<at::Tensor> found = FindState(archive, weights, input);
     if (!found.ok()) {
-      return Broken(
-          absl::StrCat(Owner(input), " ", found.status().message()));
+      return Broken(absl::StrCat(Owner(input), " ", found.status().message()));
     }
     PIPESTAGE_ASSIGN_OR_RETURN(
         const at::Tensor tensor,
@@ -180,10 +180,10 @@ absl::Status ExportedProgram::BindUserInputs(
   }
   if (keywords.size() != module.keywords.size() ||
       keywords.size() > positions.size()) {
-    return Broken(absl::StrCat(
-        "the program takes the keywords [",
-        absl::StrJoin(module.keywords, ", "), "]; the contract gives [",
-        absl::StrJoin(keywords, ", "), "]"));
+    return Broken(absl::StrCat("the program takes the keywords [",
+                               absl::StrJoin(module.keywords, ", "),
+                               "]; the contract gives [",
+                               absl::StrJoin(keywords, ", "), "]"));
   }
   const size_t positional = positions.size() - keywords.size();
   for (size_t i = 0; i < positional; ++i) {
@@ -290,13 +290,11 @@ absl::StatusOr<std::vector<at::Tensor>> ExportedProgram::Run(
     taken.Add(inputs[i]);
   }
   return CallTorch(
-      "running the program",
-      [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
+      "running the program", [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
         std::optional<RandomStateScope> random_state;
         if (graph_->draws_random()) random_state.emplace(device_);
-        PIPESTAGE_ASSIGN_OR_RETURN(
-            const std::vector<c10::IValue> results,
-            graph_->Run(std::move(values), taken));
+        PIPESTAGE_ASSIGN_OR_RETURN(const std::vector<c10::IValue> results,
+                                   graph_->Run(std::move(values), taken));
         std::vector<at::Tensor> outputs;
         for (const c10::IValue& result : results) {
           outputs.push_back(result.toTensor());

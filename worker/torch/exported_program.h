@@ -17,8 +17,8 @@
 
 namespace pipestage {
 
-// A program of torch.export, run node by node through LibTorch's dispatcher: what
-// Python computes in evaluation mode, bit for bit.
+// A program of torch.export, run node by node through LibTorch's dispatcher:
+// what Python computes in evaluation mode, bit for bit.
 class ExportedProgram : public StageProgram {
  public:
   struct Options {

@@ -9,6 +9,7 @@
 
 #include "ATen/Context.h"
 #include "ATen/Parallel.h"
+#include "ATen/ops/full.h"
 #include "ATen/ops/ones.h"
 #include "ATen/ops/zeros.h"
 #include "absl/strings/match.h"
@@ -56,8 +57,8 @@ std::vector<at::Tensor> InputsOf(const FixtureRun& run) {
 }
 
 // Runs as a stage does; results as they leave it.
-absl::StatusOr<std::vector<StageTensor>> Run(StageProgram& program,
-                                             std::vector<at::Tensor> inputs) {
+absl::StatusOr<std::vector<StageTensor>> RunAsStage(
+    StageProgram& program, std::vector<at::Tensor> inputs) {
   const c10::InferenceMode inference_mode;
   auto results = program.Run(inputs);
   if (!results.ok()) return results.status();
@@ -108,9 +109,10 @@ TEST_P(ExportedProgramTest, ComputesWhatPythonDoesBitForBit) {
   for (size_t r = 0; r < fixture.runs.size(); ++r) {
     SCOPED_TRACE(::testing::Message() << "run " << r);
     const FixtureRun& run = fixture.runs[r];
-    at::globalContext().defaultGenerator(c10::kCPU).set_current_seed(kSeed);
+    at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
+    generator.set_current_seed(kSeed);
     PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto outputs,
-                                   Run(*program, InputsOf(run)));
+                                   RunAsStage(*program, InputsOf(run)));
 
     ASSERT_EQ(outputs.size(), run.outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -129,17 +131,18 @@ TEST_P(ExportedProgramTest, LeavesNoTrace) {
   for (const at::Tensor& input : inputs) copies.push_back(input.clone());
   const at::Tensor state = generator.get_state();
 
-  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto first, Run(*program, inputs));
+  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto first,
+                                 RunAsStage(*program, inputs));
   const at::Tensor state_after = generator.get_state();
-  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto second, Run(*program, inputs));
+  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto second,
+                                 RunAsStage(*program, inputs));
 
   EXPECT_TRUE(state.equal(state_after));
   for (size_t i = 0; i < inputs.size(); ++i) {
     EXPECT_TRUE(inputs[i].equal(copies[i]));
   }
   for (size_t i = 0; i < first.size(); ++i) {
-    ExpectSameBits(second[i],
-                   {first[i].dtype, first[i].shape, first[i].data});
+    ExpectSameBits(second[i], {first[i].dtype, first[i].shape, first[i].data});
   }
 }
 
@@ -159,25 +162,24 @@ INSTANTIATE_TEST_SUITE_P(Cases, RefusedProgramTest,
                          ::testing::ValuesIn(Names(true)), TestName);
 
 TEST(ExportedProgramErrorsTest, RefusalNamesNodeAndLineOfPython) {
-  EXPECT_THAT(Load(FixtureNamed("writes_to_an_input")),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("node add_"),
-                             HasSubstr("make_fixtures.py:"),
-                             HasSubstr("x.add_(1)"))));
+  EXPECT_THAT(
+      Load(FixtureNamed("writes_to_an_input")),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("node add_"), HasSubstr("make_fixtures.py:"),
+                     HasSubstr("x.add_(1)"))));
 }
 
 TEST(ExportedProgramErrorsTest, FailureNamesNodeAndLineOfPython) {
   PIPESTAGE_ASSERT_OK_AND_ASSIGN(auto program,
                                  Load(FixtureNamed("transformer_block")));
 
-  const auto outputs = Run(*program, {at::ones({2, 10}, at::kLong) * 31});
+  const auto outputs = RunAsStage(*program, {at::full({2, 10}, 31, at::kLong)});
 
-  EXPECT_THAT(outputs,
-              StatusIs(absl::StatusCode::kAborted,
-                       AllOf(HasSubstr("node embedding"),
-                             HasSubstr("make_fixtures.py:"),
-                             HasSubstr("self.embed(tokens)"),
-                             HasSubstr("index out of range"))));
+  EXPECT_THAT(outputs, StatusIs(absl::StatusCode::kAborted,
+                                AllOf(HasSubstr("node embedding"),
+                                      HasSubstr("make_fixtures.py:"),
+                                      HasSubstr("self.embed(tokens)"),
+                                      HasSubstr("index out of range"))));
 }
 
 TEST(ExportedProgramErrorsTest, InputsOtherThanTheProgramsAreRefused) {
@@ -187,12 +189,13 @@ TEST(ExportedProgramErrorsTest, InputsOtherThanTheProgramsAreRefused) {
     return StatusIs(absl::StatusCode::kAborted, HasSubstr(std::string(what)));
   };
 
-  EXPECT_THAT(Run(*program, {}), refused("0 inputs"));
-  EXPECT_THAT(Run(*program, {at::ones({2, 5})}), refused("6 on axis 1"));
-  EXPECT_THAT(Run(*program, {at::ones({2})}), refused("2 axes"));
-  EXPECT_THAT(Run(*program, {at::ones({2, 6}, at::kDouble)}),
+  EXPECT_THAT(RunAsStage(*program, {}), refused("0 inputs"));
+  EXPECT_THAT(RunAsStage(*program, {at::ones({2, 5})}), refused("6 on axis 1"));
+  EXPECT_THAT(RunAsStage(*program, {at::ones({2})}), refused("2 axes"));
+  EXPECT_THAT(RunAsStage(*program, {at::ones({2, 6}, at::kDouble)}),
               refused("float32"));
-  EXPECT_THAT(Run(*program, {at::ones({4097, 6})}), refused("1 to 4096"));
+  EXPECT_THAT(RunAsStage(*program, {at::ones({4097, 6})}),
+              refused("1 to 4096"));
 }
 
 TEST(ExportedProgramErrorsTest, MissingOrUnfitWeightIsNamed) {
@@ -214,19 +217,19 @@ TEST(ExportedProgramErrorsTest, MissingOrUnfitWeightIsNamed) {
 TEST(ExportedProgramErrorsTest, KeywordsOfAnotherNameAreRefused) {
   const Fixture& fixture = FixtureNamed("keywords");
 
-  EXPECT_THAT(ExportedProgram::Load(fixture.archive, {},
-                                    {c10::kCPU, {"a", "scale"}}),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("no keyword scale")));
-  EXPECT_THAT(ExportedProgram::Load(fixture.archive, {}, {}),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("keywords")));
+  EXPECT_THAT(
+      ExportedProgram::Load(fixture.archive, {}, {c10::kCPU, {"a", "scale"}}),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("no keyword scale")));
+  EXPECT_THAT(
+      ExportedProgram::Load(fixture.archive, {}, {}),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("keywords")));
 }
 
 TEST(ExportedProgramErrorsTest, TruncatedArchiveIsRefused) {
   const std::string& archive = FixtureNamed("no_rows").archive;
-  for (const size_t size : {size_t{0}, size_t{10}, archive.size() / 2,
-                            archive.size() - 1}) {
+  for (const size_t size :
+       {size_t{0}, size_t{10}, archive.size() / 2, archive.size() - 1}) {
     EXPECT_THAT(ExportedProgram::Load(archive.substr(0, size), {}, {}),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr("not a .pt2 archive")));
@@ -243,7 +246,7 @@ TEST(ExportedProgramConcurrencyTest, ThreadsMayRunProgramsSideBySide) {
       for (int i = 0; i < 20; ++i) {
         const FixtureRun& run = fixture.runs[i % fixture.runs.size()];
         PIPESTAGE_ASSERT_OK_AND_ASSIGN(const auto outputs,
-                                       Run(*program, InputsOf(run)));
+                                       RunAsStage(*program, InputsOf(run)));
         ExpectSameBits(outputs[0], run.outputs[0]);
       }
     });

@@ -104,7 +104,8 @@ GraphCompiler::Owners GraphCompiler::OwnersOf(
   Owners owners;
   for (const int slot : argument.slots()) {
     const auto it = owners_.find(slot);
-    if (it != owners_.end()) owners.insert(it->second.begin(), it->second.end());
+    if (it != owners_.end())
+      owners.insert(it->second.begin(), it->second.end());
   }
   return owners;
 }
@@ -213,8 +214,7 @@ absl::Status GraphCompiler::CompileArguments(const ExportedNode& exported,
 
 absl::Status GraphCompiler::CompileSymbolic(const ExportedNode& exported,
                                             CompiledNode& node) {
-  if (exported.inputs.size() !=
-      static_cast<size_t>(node.symbolic->num_args)) {
+  if (exported.inputs.size() != static_cast<size_t>(node.symbolic->num_args)) {
     return absl::FailedPreconditionError(
         absl::StrCat("it has ", exported.inputs.size(), " arguments, not ",
                      node.symbolic->num_args));
@@ -249,7 +249,8 @@ absl::StatusOr<std::optional<c10::ScalarType>> AutocastType(
       argument.kind == Kind::kScalarType
           ? DTypeOfScalarTypeCode(argument.ints[0])
           : std::nullopt;
-  if (!dtype) return absl::FailedPreconditionError("autocast to no known dtype");
+  if (!dtype)
+    return absl::FailedPreconditionError("autocast to no known dtype");
   return ToScalarType(*dtype);
 }
 
@@ -332,7 +333,8 @@ absl::Status GraphCompiler::AddOutputs(const ExportedNode& exported,
       case Kind::kNone:
         break;
       case Kind::kValue:
-        output.slots.push_back(AddSlot(argument.names[0], argument.is_symbolic));
+        output.slots.push_back(
+            AddSlot(argument.names[0], argument.is_symbolic));
         output.is_number = argument.is_symbolic;
         break;
       case Kind::kValues:

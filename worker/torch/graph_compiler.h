@@ -11,8 +11,8 @@
 
 namespace pipestage {
 
-// Compiles an evaluation's graph for `device`. `owners` says for each input of the
-// graph what it is ("buffer bn.running_mean"), for messages.
+// Compiles an evaluation's graph for `device`. `owners` says for each input of
+// the graph what it is ("buffer bn.running_mean"), for messages.
 //
 // FailedPrecondition, naming the node and its line of Python:
 //   an operator that is not admitted (operator_admission.h), a higher-order

@@ -35,8 +35,8 @@ at::Tensor AsFloat(const at::Tensor& tensor) {
              : tensor.to(c10::ScalarType::Float);
 }
 
-// 1 for every target that counts. Aborted for a target that is no class: kernels
-// check that late or, on a GPU, in a way that ends the process.
+// 1 for every target that counts. Aborted for a target that is no class:
+// kernels check that late or, on a GPU, in a way that ends the process.
 absl::StatusOr<at::Tensor> TargetWeights(const at::Tensor& targets,
                                          int64_t classes,
                                          int64_t ignore_index) {
@@ -46,10 +46,10 @@ absl::StatusOr<at::Tensor> TargetWeights(const at::Tensor& targets,
   for (int64_t i = 0; i < targets.numel(); ++i) {
     weight[i] = target[i] != ignore_index;
     if (weight[i] != 0 && (target[i] < 0 || target[i] >= classes)) {
-      return absl::AbortedError(absl::StrCat(
-          "target ", target[i], " (element ", i,
-          " of the microbatch) is no class: there are ", classes,
-          " classes, and ", ignore_index, " means to ignore"));
+      return absl::AbortedError(
+          absl::StrCat("target ", target[i], " (element ", i,
+                       " of the microbatch) is no class: there are ", classes,
+                       " classes, and ", ignore_index, " means to ignore"));
     }
   }
   return weights;
@@ -62,18 +62,18 @@ at::Tensor CrossEntropyInBlocks(const at::Tensor& logits,
   const int64_t rows = logits.size(0);
   const int64_t block =
       std::max<int64_t>(1, kMaxLogits / std::max<int64_t>(1, logits.size(1)));
-  at::Tensor losses = at::empty({rows}, logits.options().dtype(
-                                            logits.scalar_type() ==
-                                                    c10::ScalarType::Double
-                                                ? c10::ScalarType::Double
-                                                : c10::ScalarType::Float));
+  at::Tensor losses = at::empty(
+      {rows},
+      logits.options().dtype(logits.scalar_type() == c10::ScalarType::Double
+                                 ? c10::ScalarType::Double
+                                 : c10::ScalarType::Float));
   for (int64_t first = 0; first < rows; first += block) {
     const int64_t count = std::min(block, rows - first);
     losses.narrow(0, first, count)
-        .copy_(at::cross_entropy_loss(
-            AsFloat(logits.narrow(0, first, count)),
-            targets.narrow(0, first, count), /*weight=*/{},
-            at::Reduction::None, ignore_index));
+        .copy_(at::cross_entropy_loss(AsFloat(logits.narrow(0, first, count)),
+                                      targets.narrow(0, first, count),
+                                      /*weight=*/{}, at::Reduction::None,
+                                      ignore_index));
   }
   return losses;
 }
@@ -85,15 +85,14 @@ bool IsIntegral(const at::Tensor& tensor) {
 absl::Status CheckProgramWeights(const at::Tensor& losses,
                                  const at::Tensor& weights) {
   if (!IsIntegral(weights)) {
-    return absl::AbortedError(
-        absl::StrCat("the loss program's weights are ",
-                     c10::toString(weights.scalar_type()),
-                     "; they must be integers or bool"));
+    return absl::AbortedError(absl::StrCat("the loss program's weights are ",
+                                           c10::toString(weights.scalar_type()),
+                                           "; they must be integers or bool"));
   }
   if (weights.sizes() != losses.sizes()) {
-    return absl::AbortedError(absl::StrCat(
-        "the loss program's weights are ", ShapeOf(weights), ", its losses ",
-        ShapeOf(losses)));
+    return absl::AbortedError(absl::StrCat("the loss program's weights are ",
+                                           ShapeOf(weights), ", its losses ",
+                                           ShapeOf(losses)));
   }
   return absl::OkStatus();
 }
@@ -122,9 +121,9 @@ struct Layout {
 template <typename T, typename Fn>
 void ForEachTerm(const LossTerms& terms, const Layout& layout, Fn fn) {
   const T* const losses = terms.losses.const_data_ptr<T>();
-  const int64_t* const weights =
-      terms.weights.defined() ? terms.weights.const_data_ptr<int64_t>()
-                              : nullptr;
+  const int64_t* const weights = terms.weights.defined()
+                                     ? terms.weights.const_data_ptr<int64_t>()
+                                     : nullptr;
   int64_t row = 0;
   int64_t in_row = 0;
   for (int64_t i = 0; i < layout.count; ++i) {
@@ -184,8 +183,7 @@ absl::StatusOr<LossTerms> CrossEntropyTerms(const at::Tensor& logits,
         c10::toString(targets.scalar_type()), " ", ShapeOf(targets)));
   }
   const int64_t classes = logits.size(-1);
-  const at::Tensor host_targets =
-      ToHost(targets).to(c10::ScalarType::Long);
+  const at::Tensor host_targets = ToHost(targets).to(c10::ScalarType::Long);
   LossTerms terms;
   PIPESTAGE_ASSIGN_OR_RETURN(
       terms.weights, TargetWeights(host_targets, classes, ignore_index));
@@ -199,8 +197,7 @@ absl::StatusOr<LossTerms> CrossEntropyTerms(const at::Tensor& logits,
 
 absl::StatusOr<LossTerms> SquaredErrorTerms(const at::Tensor& prediction,
                                             const at::Tensor& target) {
-  if (!prediction.is_floating_point() ||
-      prediction.sizes() != target.sizes()) {
+  if (!prediction.is_floating_point() || prediction.sizes() != target.sizes()) {
     return absl::AbortedError(absl::StrCat(
         "the mean squared error is of floating-point tensors of one shape; "
         "these are ",
@@ -213,9 +210,9 @@ absl::StatusOr<LossTerms> SquaredErrorTerms(const at::Tensor& prediction,
           ? c10::ScalarType::Double
           : c10::ScalarType::Float;
   LossTerms terms;
-  terms.losses = ToHost(at::mse_loss(
-      prediction.to(type), target.to(prediction.device()).to(type),
-      at::Reduction::None));
+  terms.losses = ToHost(at::mse_loss(prediction.to(type),
+                                     target.to(prediction.device()).to(type),
+                                     at::Reduction::None));
   return terms;
 }
 
@@ -250,9 +247,9 @@ absl::StatusOr<MicrobatchLossValue> SumTerms(const LossTerms& terms,
   if (want_rows) {
     if (terms.row_axis >= static_cast<int>(sizes.size()) ||
         sizes[terms.row_axis] != rows) {
-      return absl::AbortedError(
-          absl::StrCat("losses ", ShapeOf(terms.losses), " have no axis of ",
-                       rows, " rows, so rows have no losses"));
+      return absl::AbortedError(absl::StrCat("losses ", ShapeOf(terms.losses),
+                                             " have no axis of ", rows,
+                                             " rows, so rows have no losses"));
     }
     layout.rows = rows;
     for (size_t i = terms.row_axis + 1; i < sizes.size(); ++i) {

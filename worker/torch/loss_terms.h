@@ -17,9 +17,9 @@ struct LossTerms {
 
 // Functions that may throw what LibTorch throws.
 
-// Cross entropy of [..., classes] logits with integer targets [...]; targets equal to
-// `ignore_index` have weight 0. Aborted for shapes that do not fit or, naming it, a
-// target that is no class.
+// Cross entropy of [..., classes] logits with integer targets [...]; targets
+// equal to `ignore_index` have weight 0. Aborted for shapes that do not fit or,
+// naming it, a target that is no class.
 absl::StatusOr<LossTerms> CrossEntropyTerms(const at::Tensor& logits,
                                             const at::Tensor& targets,
                                             int64_t ignore_index);

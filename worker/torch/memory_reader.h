@@ -9,8 +9,8 @@
 
 namespace pipestage {
 
-// Lets LibTorch read an archive from memory: the bytes whose digest was verified,
-// not the file again. `bytes` outlives it.
+// Lets LibTorch read an archive from memory: the bytes whose digest was
+// verified, not the file again. `bytes` outlives it.
 class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
  public:
   explicit MemoryReader(absl::string_view bytes) : bytes_(bytes) {}

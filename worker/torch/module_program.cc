@@ -30,9 +30,8 @@ absl::StatusOr<std::unique_ptr<ModuleProgram>> ModuleProgram::Load(
   }
   std::unique_ptr<ModuleProgram> program(
       new ModuleProgram(name, std::move(weights), device));
-  auto module = CallTorch(name, [&] {
-    return factory(*params, program->weights_);
-  });
+  auto module =
+      CallTorch(name, [&] { return factory(*params, program->weights_); });
   if (!module.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("module ", name, ": ", module.status().message()));
@@ -48,7 +47,8 @@ absl::StatusOr<std::vector<at::Tensor>> ModuleProgram::Run(
     const RandomStateScope random_state(device_);
     return module_->Forward(inputs);
   });
-  // What LibTorch threw is Aborted or ResourceExhausted and has the name already.
+  // What LibTorch threw is Aborted or ResourceExhausted and has the name
+  // already.
   const absl::StatusCode code = outputs.status().code();
   if (outputs.ok() || code == absl::StatusCode::kResourceExhausted ||
       absl::StartsWith(outputs.status().message(), what)) {

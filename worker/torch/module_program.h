@@ -15,8 +15,8 @@ namespace pipestage {
 // A registered module as a program.
 class ModuleProgram : public StageProgram {
  public:
-  // `params_json`: a JSON object. FailedPrecondition: not registered, or what the
-  // module's factory says.
+  // `params_json`: a JSON object. FailedPrecondition: not registered, or what
+  // the module's factory says.
   static absl::StatusOr<std::unique_ptr<ModuleProgram>> Load(
       const ModuleRegistry& registry, const std::string& name,
       absl::string_view params_json, StageWeights weights, c10::Device device);

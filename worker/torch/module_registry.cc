@@ -41,8 +41,8 @@ absl::Status CheckParams(const nlohmann::json& params,
         std::find(known.begin(), known.end(), key) != known.end();
     if (!is_known) {
       return absl::FailedPreconditionError(
-          absl::StrCat("unknown parameter \"", key, "\"; there are: ",
-                       absl::StrJoin(known, ", ")));
+          absl::StrCat("unknown parameter \"", key,
+                       "\"; there are: ", absl::StrJoin(known, ", ")));
     }
   }
   return absl::OkStatus();

@@ -24,8 +24,8 @@ class TorchModule {
  public:
   virtual ~TorchModule() = default;
 
-  // Computes in evaluation mode: writes neither to inputs nor to weights. Results
-  // may be views. May throw what LibTorch throws.
+  // Computes in evaluation mode: writes neither to inputs nor to weights.
+  // Results may be views. May throw what LibTorch throws.
   virtual absl::StatusOr<std::vector<at::Tensor>> Forward(
       absl::Span<const at::Tensor> inputs) = 0;
 };
@@ -62,14 +62,14 @@ absl::Status CheckParams(const nlohmann::json& params,
 
 }  // namespace pipestage
 
-// Registers a module when the program starts, at namespace scope of a source file.
-// The library needs alwayslink = True, or the linker leaves it out.
+// Registers a module when the program starts, at namespace scope of a source
+// file. The library needs alwayslink = True, or the linker leaves it out.
 #define PIPESTAGE_REGISTER_MODULE(name, factory) \
   PIPESTAGE_REGISTER_MODULE_AT(name, factory, __LINE__)
 #define PIPESTAGE_REGISTER_MODULE_AT(name, factory, line) \
   PIPESTAGE_REGISTER_MODULE_IMPL(name, factory, line)
-#define PIPESTAGE_REGISTER_MODULE_IMPL(name, factory, line)             \
-  [[maybe_unused]] static const bool pipestage_module_at_line_##line =  \
+#define PIPESTAGE_REGISTER_MODULE_IMPL(name, factory, line)            \
+  [[maybe_unused]] static const bool pipestage_module_at_line_##line = \
       ::pipestage::ModuleRegistry::Global().Register(name, factory)
 
 #endif  // PIPESTAGE_WORKER_TORCH_MODULE_REGISTRY_H_

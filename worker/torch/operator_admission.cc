@@ -21,16 +21,23 @@ absl::Status Refused(absl::string_view target, absl::string_view why) {
 
 // Operators of namespace aten that do more than compute.
 bool TouchesMoreThanTensors(absl::string_view name) {
-  static const auto* const kDenied = new absl::flat_hash_set<std::string>{
-      "_backward",      "_cudnn_init_dropout_state",
-      "_print",         "from_file",
-      "record_stream",  "resize_",
-      "resize_as_",     "_resize_output_",
-      "set",            "set_",
-      "set_data",       "_use_cudnn_rnn_flatten_weight",
-      "_make_dep_token"};
+  static const auto* const kDenied =
+      new absl::flat_hash_set<std::string>{"_backward",
+                                           "_cudnn_init_dropout_state",
+                                           "_print",
+                                           "from_file",
+                                           "record_stream",
+                                           "resize_",
+                                           "resize_as_",
+                                           "_resize_output_",
+                                           "set",
+                                           "set_",
+                                           "set_data",
+                                           "_use_cudnn_rnn_flatten_weight",
+                                           "_make_dep_token"};
   return kDenied->contains(name) || absl::StartsWith(name, "_cufft_") ||
-         absl::StartsWith(name, "_test_") || absl::StartsWith(name, "quantized_");
+         absl::StartsWith(name, "_test_") ||
+         absl::StartsWith(name, "quantized_");
 }
 
 // Types of arguments that name something other than tensors and numbers.
@@ -72,8 +79,9 @@ absl::StatusOr<c10::OperatorHandle> AdmitOperator(absl::string_view target) {
   const std::vector<std::string> parts = absl::StrSplit(path, '.');
   if (parts.size() != 3) return Refused(target, "its name has no three parts");
   if (parts[0] != "aten" && parts[0] != "pipestage") {
-    return Refused(target, absl::StrCat("namespace ", parts[0],
-                                        "; programs may use aten and pipestage"));
+    return Refused(target,
+                   absl::StrCat("namespace ", parts[0],
+                                "; programs may use aten and pipestage"));
   }
   if (parts[0] == "aten" && TouchesMoreThanTensors(parts[1])) {
     return Refused(target, "it does more than compute with tensors");

@@ -8,9 +8,9 @@
 namespace pipestage {
 
 // The operator that torch.export calls `target`, for example
-// "torch.ops.aten.add.Tensor", if a program may use it: it is in namespace aten or
-// pipestage, LibTorch knows it, and it touches nothing but tensors (no files, no
-// process state, no replacing of storages).
+// "torch.ops.aten.add.Tensor", if a program may use it: it is in namespace aten
+// or pipestage, LibTorch knows it, and it touches nothing but tensors (no
+// files, no process state, no replacing of storages).
 //
 // FailedPrecondition names the operator and the reason.
 absl::StatusOr<c10::OperatorHandle> AdmitOperator(absl::string_view target);

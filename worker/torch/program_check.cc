@@ -30,7 +30,8 @@ std::optional<int64_t> OnlyValue(const PackageContract& package,
   return range->second.min;
 }
 
-// An expression such as "seq-2" may have one value although it is no plain name.
+// An expression such as "seq-2" may have one value although it is no plain
+// name.
 bool MayHaveOneValue(const SizeExpression& size) {
   return !size.constant() && !size.name();
 }
@@ -56,14 +57,14 @@ absl::Status CheckTensor(const PackageContract& package,
                                   : "of a dtype that may not leave a stage");
   }
   if (program.sizes.size() != contract.shape.size()) {
-    return Mismatch(what, absl::StrCat("a tensor of ", contract.shape.size(),
-                                       " axes"),
-                    absl::StrCat("one of ", program.sizes.size()));
+    return Mismatch(
+        what, absl::StrCat("a tensor of ", contract.shape.size(), " axes"),
+        absl::StrCat("one of ", program.sizes.size()));
   }
   for (size_t axis = 0; axis < contract.shape.size(); ++axis) {
-    PIPESTAGE_RETURN_IF_ERROR(CheckSize(
-        package, absl::StrCat("axis ", axis, " of ", what),
-        contract.shape[axis], program.sizes[axis]));
+    PIPESTAGE_RETURN_IF_ERROR(
+        CheckSize(package, absl::StrCat("axis ", axis, " of ", what),
+                  contract.shape[axis], program.sizes[axis]));
   }
   return absl::OkStatus();
 }

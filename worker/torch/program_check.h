@@ -7,9 +7,10 @@
 
 namespace pipestage {
 
-// Whether a program is what the package says a stage is: as many inputs and outputs,
-// of the same dtypes, axes and fixed sizes; and no size that the contract lets vary
-// is fixed in the program. FailedPrecondition names the tensor and both sides.
+// Whether a program is what the package says a stage is: as many inputs and
+// outputs, of the same dtypes, axes and fixed sizes; and no size that the
+// contract lets vary is fixed in the program. FailedPrecondition names the
+// tensor and both sides.
 absl::Status CheckStageProgram(const PackageContract& package,
                                const StageContract& stage,
                                const ProgramSignature& signature);

@@ -16,8 +16,8 @@ namespace pipestage {
 // share storage (tied weights) share a tensor.
 using StageWeights = std::map<std::string, at::Tensor>;
 
-// Reads a safetensors file. Weights are copied, once, to `device`: they are then
-// aligned for the kernels, and what happens to the file no longer matters.
+// Reads a safetensors file. Weights are copied, once, to `device`: they are
+// then aligned for the kernels, and what happens to the file no longer matters.
 //
 // FailedPrecondition, saying what is wrong with the file; ResourceExhausted.
 absl::StatusOr<StageWeights> LoadWeights(

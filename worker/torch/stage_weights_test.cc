@@ -1,8 +1,8 @@
 #include "worker/torch/stage_weights.h"
 
 #include <cstdint>
-#include <memory>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,8 +62,7 @@ TEST(StageWeightsTest, WhatIsWrongWithAFileIsSaid) {
   EXPECT_THAT(LoadWeights(File(kTied, {1, 2}), c10::kCPU),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(
-      LoadWeights(File(R"({"__metadata__": {"alias:a": "b"}})", {}),
-                  c10::kCPU),
+      LoadWeights(File(R"({"__metadata__": {"alias:a": "b"}})", {}), c10::kCPU),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("a is an alias of \"b\"")));
   EXPECT_THAT(

@@ -142,7 +142,8 @@ Result CompareWith(Args args) {
   return Number(Compare()(ToInt(args[0]), ToInt(args[1])));
 }
 
-// Python's and_ and or_ of sizes are those of integers; of bools they stay bools.
+// Python's and_ and or_ of sizes are those of integers; of bools they stay
+// bools.
 template <typename Combine>
 Result CombineBits(Args args) {
   if (std::holds_alternative<bool>(args[0]) &&

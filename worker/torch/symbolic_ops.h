@@ -13,8 +13,9 @@ namespace pipestage {
 // A number that a program computes from sizes.
 using Number = std::variant<bool, int64_t, double>;
 
-// Computes with Python's meaning: // and % floor, / is exact division, bool is an
-// integer. OutOfRange if an integer overflows, InvalidArgument for a division by zero.
+// Computes with Python's meaning: // and % floor, / is exact division, bool is
+// an integer. OutOfRange if an integer overflows, InvalidArgument for a
+// division by zero.
 using SymbolicOp = absl::StatusOr<Number> (*)(absl::Span<const Number> args);
 
 struct SymbolicOpInfo {

@@ -10,20 +10,20 @@
 
 namespace pipestage {
 
-// The device named "cpu", "cuda" (the first) or "cuda:N", ready for use. LibTorch's
-// CUDA half is loaded when a CUDA device is asked for, not before: it costs half a
-// gigabyte and a worker on a CPU does without.
+// The device named "cpu", "cuda" (the first) or "cuda:N", ready for use.
+// LibTorch's CUDA half is loaded when a CUDA device is asked for, not before:
+// it costs half a gigabyte and a worker on a CPU does without.
 //
-// InvalidArgument for another name; FailedPrecondition if CUDA is not usable here,
-// saying why.
+// InvalidArgument for another name; FailedPrecondition if CUDA is not usable
+// here, saying why.
 absl::StatusOr<c10::Device> OpenDevice(absl::string_view name);
 
 // "cuda:0" if CUDA is usable here, else "cpu".
 std::string DetectDevice();
 
 // While it lives, the calling thread computes on `device` and with as many
-// intra-op threads as the process was told to: OpenMP keeps that number for each
-// thread, and not every kernel asks LibTorch for it.
+// intra-op threads as the process was told to: OpenMP keeps that number for
+// each thread, and not every kernel asks LibTorch for it.
 class DeviceScope {
  public:
   explicit DeviceScope(c10::Device device);

@@ -10,12 +10,12 @@
 
 namespace pipestage {
 
-// The exception being handled, as "<what>: <its first lines>": ResourceExhausted
-// if memory ran out, else Aborted. Only within a catch block.
+// The exception being handled, as "<what>: <its first lines>":
+// ResourceExhausted if memory ran out, else Aborted. Only within a catch block.
 absl::Status CurrentExceptionStatus(absl::string_view what);
 
-// Runs `fn`, which returns a Status or a StatusOr, turning what it throws into a
-// Status. LibTorch's exceptions go no further than this.
+// Runs `fn`, which returns a Status or a StatusOr, turning what it throws into
+// a Status. LibTorch's exceptions go no further than this.
 template <typename Fn>
 std::invoke_result_t<Fn> CallTorch(absl::string_view what, Fn&& fn) {
   try {

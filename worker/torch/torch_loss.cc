@@ -36,7 +36,8 @@ absl::StatusOr<Source> FindSource(const PackageContract& contract,
       "the loss names \"", name, "\", which is no output and no target"));
 }
 
-// The axis of the terms that is the batch's: the target's, else the prediction's.
+// The axis of the terms that is the batch's: the target's, else the
+// prediction's.
 std::optional<int> RowAxis(const PackageContract& contract,
                            const std::vector<Source>& sources) {
   if (contract.loss->kind == Kind::kProgram) return 0;

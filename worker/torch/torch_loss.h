@@ -11,13 +11,14 @@
 
 namespace pipestage {
 
-// The loss of a package, which must have one. `program` is set for a loss of kind
-// program, and null otherwise.
+// The loss of a package, which must have one. `program` is set for a loss of
+// kind program, and null otherwise.
 //
 // Elements are computed by LibTorch: of float16 and bfloat16 logits in float32.
 // Their sum is exact, so it does not depend on how rows were grouped.
 //
-// FailedPrecondition if the contract names an output or target that is not there.
+// FailedPrecondition if the contract names an output or target that is not
+// there.
 absl::StatusOr<std::unique_ptr<LossFunction>> MakeTorchLoss(
     const PackageContract& contract, std::unique_ptr<StageProgram> program,
     c10::Device device);

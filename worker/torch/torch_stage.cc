@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<StageTensor>> TorchStage::ForwardOrThrow(
       return absl::AbortedError(absl::StrCat("output ", outputs.size(), ": ",
                                              output.status().message()));
     }
-    // A program may compute on the host what the next stage needs on the device.
+    // A program may compute on the host what the next stage needs on the
+    // device.
     outputs.push_back(FromTorch(output->to(device_)));
   }
   return outputs;

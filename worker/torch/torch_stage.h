@@ -9,7 +9,8 @@
 
 namespace pipestage {
 
-// A stage over a program. Each Forward is in inference mode, whatever thread calls.
+// A stage over a program. Each Forward is in inference mode, whatever thread
+// calls.
 class TorchStage : public Stage {
  public:
   TorchStage(std::unique_ptr<StageProgram> program, c10::Device device)

@@ -159,13 +159,13 @@ absl::StatusOr<HostTensor> TorchStageLoader::ToHost(const StageTensor& tensor) {
   if (tensor.device == DeviceKind::kHost) {
     return HostTensor{tensor.dtype, tensor.shape, tensor.data};
   }
-  return CallTorch(
-      "copying a tensor to the host", [&]() -> absl::StatusOr<HostTensor> {
-        // Waits for what computes the tensor.
-        const StageTensor copy =
-            FromTorch(ToTorch(tensor, device_).to(c10::kCPU));
-        return HostTensor{copy.dtype, copy.shape, copy.data};
-      });
+  return CallTorch("copying a tensor to the host",
+                   [&]() -> absl::StatusOr<HostTensor> {
+                     // Waits for what computes the tensor.
+                     const StageTensor copy =
+                         FromTorch(ToTorch(tensor, device_).to(c10::kCPU));
+                     return HostTensor{copy.dtype, copy.shape, copy.data};
+                   });
 }
 
 std::string TorchStageLoader::DescribeDevice() const {

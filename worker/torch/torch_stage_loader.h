@@ -18,8 +18,8 @@ class TorchStageLoader : public StageLoader {
  public:
   struct Options {
     std::string device = "cpu";  // or "cuda:N"
-    // Threads of one operator. Results may differ in their last bits with it. It is
-    // LibTorch's setting, one a process.
+    // Threads of one operator. Results may differ in their last bits with it.
+    // It is LibTorch's setting, one a process.
     int intra_op_threads = 1;
     // Such archives are code.
     bool allow_torchscript = false;

@@ -233,8 +233,9 @@ TEST_F(TorchStageLoaderTest, AProgramOtherThanTheContractsIsRefused) {
   const auto wrong_dtype = with_output(Tensor("y", "float64", {"rows", 3}));
   EXPECT_THAT(wrong_dtype, refused("output y is float64"));
   EXPECT_EQ(GetReason(wrong_dtype.status()), reason::kModelBroken);
-  EXPECT_THAT(with_output(Tensor("y", "float32", {"rows", 4})),
-              refused("axis 1 of output y is 4 in pipeline.json, but always 3"));
+  EXPECT_THAT(
+      with_output(Tensor("y", "float32", {"rows", 4})),
+      refused("axis 1 of output y is 4 in pipeline.json, but always 3"));
   EXPECT_THAT(with_output(Tensor("y", "float32", {"rows"})), refused("axes"));
 }
 
@@ -312,25 +313,23 @@ TEST_F(TorchStageLoaderTest, ALossProgramGivesLossesAndWeights) {
   stage()["inputs"] = json_["inputs"];
   stage()["outputs"] = json_["outputs"];
   json_["targets"] = {Tensor("t", "int64", {"rows", 5})};
-  json_["loss"] = {
-      {"kind", "program"},
-      {"program", {{"kind", "export"}, {"file", "loss/loss.pt2"}}},
-      {"inputs", {"y", "t"}}};
+  json_["loss"] = {{"kind", "program"},
+                   {"program", {{"kind", "export"}, {"file", "loss/loss.pt2"}}},
+                   {"inputs", {"y", "t"}}};
   files_["loss/loss.pt2"] = fixture.archive;
   PIPESTAGE_ASSERT_OK_AND_ASSIGN(auto loader, TorchStageLoader::Create({}));
   PIPESTAGE_ASSERT_OK_AND_ASSIGN(auto loss, loader->LoadLoss(*Package()));
   const FixtureRun& run = fixture.runs[0];
 
   PIPESTAGE_ASSERT_OK_AND_ASSIGN(
-      const auto value, loss->Compute({Host(run.inputs[0])},
-                                      {Host(run.inputs[1])}, 4, true));
+      const auto value,
+      loss->Compute({Host(run.inputs[0])}, {Host(run.inputs[1])}, 4, true));
 
   EXPECT_EQ(value.total.weight, 17);
   EXPECT_THAT(value.row_weights, ::testing::ElementsAre(5, 2, 5, 5));
   ExactSum expected;
   for (int i = 0; i < 20; ++i) {
-    expected.Add(
-        reinterpret_cast<const float*>(run.outputs[0].data.data())[i]);
+    expected.Add(reinterpret_cast<const float*>(run.outputs[0].data.data())[i]);
   }
   EXPECT_EQ(value.total.sum.Round(), expected.Round());
 }
@@ -361,8 +360,7 @@ TEST(TorchStageLoaderOptionsTest, OnTheHostBuffersAreAlignedAndStayThere) {
   PIPESTAGE_ASSERT_OK_AND_ASSIGN(const Buffer buffer, loader->Allocate(100));
   const StageTensor tensor{DType::kUint8, {100}, buffer, DeviceKind::kHost};
 
-  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const HostTensor host,
-                                 loader->ToHost(tensor));
+  PIPESTAGE_ASSERT_OK_AND_ASSIGN(const HostTensor host, loader->ToHost(tensor));
 
   EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 64, 0);
   EXPECT_EQ(host.data.data(), buffer.data());

@@ -103,8 +103,7 @@ StageTensor FromTorch(const at::Tensor& tensor) {
   StageTensor result;
   result.dtype = *ToDType(tensor.scalar_type());
   result.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
-  result.device =
-      tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kHost;
+  result.device = tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kHost;
   auto owner = std::make_shared<at::Tensor>(tensor);
   // Not const_data_ptr(): that would leave a lazily cloned tensor lazy.
   void* const bytes = tensor.numel() == 0 ? nullptr : owner->mutable_data_ptr();
@@ -132,9 +131,9 @@ absl::StatusOr<at::Tensor> Canonicalize(const at::Tensor& tensor,
         absl::StrCat("it is ", c10::str(tensor.layout()), ", not dense"));
   }
   if (!ToDType(tensor.scalar_type()).has_value()) {
-    return absl::AbortedError(absl::StrCat(
-        "its dtype ", c10::toString(tensor.scalar_type()),
-        " may not cross a stage boundary"));
+    return absl::AbortedError(absl::StrCat("its dtype ",
+                                           c10::toString(tensor.scalar_type()),
+                                           " may not cross a stage boundary"));
   }
   if (tensor.dim() > kMaxTensorDims) {
     return absl::AbortedError(absl::StrCat("it has ", tensor.dim(), " axes"));

@@ -20,8 +20,8 @@ c10::ScalarType ToScalarType(DType dtype);
 // nullopt for types that do not cross a stage boundary: complex, quantized ...
 std::optional<DType> ToDType(c10::ScalarType type);
 
-// A tensor over the same bytes, on `device`, which it keeps alive. Copied if the
-// bytes lie elsewhere or are not aligned to their element.
+// A tensor over the same bytes, on `device`, which it keeps alive. Copied if
+// the bytes lie elsewhere or are not aligned to their element.
 at::Tensor ToTorch(const StageTensor& tensor, c10::Device device);
 
 // The same bytes again. `tensor` must be contiguous, as Canonicalize leaves it.
@@ -42,9 +42,9 @@ class StorageSet {
 };
 
 // What may leave a stage: dense, contiguous, of an admitted dtype, without lazy
-// signs or conjugation, and with its bytes to itself: copied if it shares storage
-// with `taken` or is a view of more than itself. Adds the result to `taken`.
-// Aborted for sparse or quantized tensors and other dtypes.
+// signs or conjugation, and with its bytes to itself: copied if it shares
+// storage with `taken` or is a view of more than itself. Adds the result to
+// `taken`. Aborted for sparse or quantized tensors and other dtypes.
 absl::StatusOr<at::Tensor> Canonicalize(const at::Tensor& tensor,
                                         StorageSet& taken);
 

@@ -37,7 +37,8 @@ StageTensor Floats(Shape shape, Buffer data) {
 
 TEST(TorchTensorTest, EveryDTypeGoesThereAndBackOverTheSameBytes) {
   for (const DType dtype : kAll) {
-    const StageTensor before{dtype, {2, 3},
+    const StageTensor before{dtype,
+                             {2, 3},
                              Buffer::Allocate(6 * ElementSize(dtype)),
                              DeviceKind::kHost};
 
@@ -70,8 +71,7 @@ TEST(TorchTensorTest, BytesThatAreNotAlignedAreCopied) {
   const float value = 2.5f;
   std::memcpy(buffer.mutable_data() + 1, &value, sizeof(value));
 
-  const at::Tensor torch =
-      ToTorch(Floats({1}, buffer.Slice(1, 4)), c10::kCPU);
+  const at::Tensor torch = ToTorch(Floats({1}, buffer.Slice(1, 4)), c10::kCPU);
 
   EXPECT_EQ(torch.item<float>(), 2.5f);
   EXPECT_NE(torch.const_data_ptr(), buffer.data() + 1);
@@ -154,14 +154,15 @@ absl::Status Throwing(const std::function<void()>& fn) {
 }
 
 TEST(CallTorchTest, ExceptionsBecomeStatusesWithoutBacktraces) {
-  const absl::Status status =
-      Throwing([] { at::ones({2, 3}).mm(at::ones({2, 3})); });
+  const absl::Status status = Throwing([] {
+    at::ones({2, 3}).mm(at::ones({2, 3}));
+  });
 
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted,
-                               AllOf(HasSubstr("stage 1: "),
-                                     HasSubstr("mat1 and mat2 shapes"),
-                                     Not(HasSubstr("frame #")),
-                                     Not(HasSubstr(".cpp")))));
+  EXPECT_THAT(
+      status,
+      StatusIs(absl::StatusCode::kAborted,
+               AllOf(HasSubstr("stage 1: "), HasSubstr("mat1 and mat2 shapes"),
+                     Not(HasSubstr("frame #")), Not(HasSubstr(".cpp")))));
 }
 
 TEST(CallTorchTest, RunningOutOfMemoryIsResourceExhausted) {
@@ -170,8 +171,7 @@ TEST(CallTorchTest, RunningOutOfMemoryIsResourceExhausted) {
                        HasSubstr("stage 1: out of memory")));
   EXPECT_THAT(Throwing([] { throw std::bad_alloc(); }),
               StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_THAT(Throwing([] { throw 1; }),
-              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Throwing([] { throw 1; }), StatusIs(absl::StatusCode::kAborted));
 }
 
 }  // namespace

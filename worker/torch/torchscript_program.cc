@@ -79,8 +79,8 @@ absl::Status AppendOutputs(const c10::IValue& value,
   }
   for (const c10::IValue& element : value.toTupleRef().elements()) {
     if (!element.isTensor()) {
-      return absl::AbortedError(absl::StrCat(
-          "it returned a tuple with a ", element.tagKind(), " in it"));
+      return absl::AbortedError(absl::StrCat("it returned a tuple with a ",
+                                             element.tagKind(), " in it"));
     }
     outputs.push_back(element.toTensor());
   }
@@ -96,14 +96,13 @@ class TorchScriptProgram : public StageProgram {
 
   absl::StatusOr<std::vector<at::Tensor>> Run(
       absl::Span<const at::Tensor> inputs) override {
-    return CallTorch(
-        "TorchScript module",
-        [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
-          const RandomStateScope random_state(device_);
-          auto outputs = Forward(inputs);
-          const absl::Status restored = saved_.Restore();
-          return restored.ok() ? outputs : restored;
-        });
+    return CallTorch("TorchScript module",
+                     [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
+                       const RandomStateScope random_state(device_);
+                       auto outputs = Forward(inputs);
+                       const absl::Status restored = saved_.Restore();
+                       return restored.ok() ? outputs : restored;
+                     });
   }
 
   const ProgramSignature* signature() const override { return nullptr; }
@@ -114,13 +113,12 @@ class TorchScriptProgram : public StageProgram {
   absl::StatusOr<std::vector<at::Tensor>> Forward(
       absl::Span<const at::Tensor> inputs) {
     return CallTorch(
-        "TorchScript module",
-        [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
+        "TorchScript module", [&]() -> absl::StatusOr<std::vector<at::Tensor>> {
           std::vector<at::Tensor> outputs;
-          const absl::Status status = AppendOutputs(
-              module_.forward(
-                  std::vector<c10::IValue>(inputs.begin(), inputs.end())),
-              outputs);
+          const absl::Status status =
+              AppendOutputs(module_.forward(std::vector<c10::IValue>(
+                                inputs.begin(), inputs.end())),
+                            outputs);
           if (!status.ok()) return status;
           return outputs;
         });
@@ -140,8 +138,8 @@ absl::StatusOr<std::unique_ptr<StageProgram>> LoadTorchScript(
   auto program = CallTorch(
       "not a TorchScript archive",
       [&]() -> absl::StatusOr<std::unique_ptr<StageProgram>> {
-        torch::jit::Module module = torch::jit::load(
-            std::make_shared<MemoryReader>(archive), device);
+        torch::jit::Module module =
+            torch::jit::load(std::make_shared<MemoryReader>(archive), device);
         module.eval();
         return std::make_unique<TorchScriptProgram>(std::move(module), device);
       });

@@ -10,8 +10,8 @@
 namespace pipestage {
 
 // Loads a TorchScript archive from memory as a program in evaluation mode. It
-// carries its own weights. Such an archive is code: it may do whatever TorchScript
-// may, so load it only from where code may come from.
+// carries its own weights. Such an archive is code: it may do whatever
+// TorchScript may, so load it only from where code may come from.
 //
 // A buffer that the module writes to while it runs is put back afterwards.
 //
