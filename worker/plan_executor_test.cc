@@ -142,9 +142,8 @@ TEST(PlanExecutorTest, OutputMayHaveAsManyRowsAsTheDataSays) {
   ToyPipeline pipeline = DigitPipeline(1);
   pipeline.stages.push_back({"odd_rows"});
   pipeline.loss = "";
-  pipeline.stages[0].params = R"({"s": 0})";
   pipeline.stages[0].module = "affine";
-  pipeline.stages[0].params = R"({"weight": 1})";
+  pipeline.stages[0].params = R"({"scale": 1})";
   ExecutorCluster cluster(pipeline, {.num_ranks = 2});
 
   const auto results = cluster.Run({{.num_microbatches = 3,

@@ -136,7 +136,6 @@ void Worker::Handler::OnMessage(v1::CoordinatorMessage message) {
 // What the coordinator has told us is void, but for the models it had us load:
 // it names their digests when it comes back.
 void Worker::Handler::OnLost(const absl::Status& reason) {
-  PIPESTAGE_LOG_WARN("lost the coordinator: {}", reason.ToString());
   worker_->End(kEveryGeneration,
                absl::UnavailableError(
                    absl::StrCat("lost the coordinator: ", reason.message())));

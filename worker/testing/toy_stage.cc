@@ -15,7 +15,7 @@ namespace {
 
 struct Params {
   double s = 0;
-  double weight = 2;
+  double scale = 1;
   double bias = 0;
   std::optional<double> at;
 };
@@ -30,8 +30,8 @@ absl::StatusOr<Params> ParseParams(const std::string& text) {
   if (!json.is_object()) return Broken("params are no JSON object");
   Params params;
   params.s = json.value("s", 0.0);
-  params.weight = json.value("weight", 2.0);
-  params.bias = json.value("bias", params.s);
+  params.scale = json.value("scale", 1.0);
+  params.bias = json.value("bias", 0.0);
   if (json.contains("at")) params.at = json["at"].get<double>();
   return params;
 }
@@ -107,7 +107,7 @@ class ToyStage : public Stage {
           Combine(x, ToyElements(inputs[1]), std::plus<>()));
       outputs = {Output(0, shape, x)};
     } else if (name() == "affine") {
-      for (double& e : x) e = params_.weight * e + params_.bias;
+      for (double& e : x) e = params_.scale * e + params_.bias;
       outputs = {Output(0, shape, x)};
     } else if (name() == "wrong_shape" && hit) {
       Shape shorter = shape;

@@ -23,7 +23,7 @@ using BeforeForward = std::function<absl::Status(StageIndex stage)>;
 // a program {"kind": "module", "name": <below>, "params": {...}}.
 //
 //   digit        10*x + s
-//   affine       weight*x + bias; weight 2, bias s or 0 if not given
+//   affine       scale*x + bias; 1 and 0 if not given
 //   boom         digit; Aborted("boom") if an element of x is `at`
 //   wrong_shape  digit; if an element of x is `at` (or without `at`), the last
 //                axis is one short
