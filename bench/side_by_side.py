@@ -88,7 +88,7 @@ def make_model(name, repository, scratch):
         repository,
         name,
         "1",
-        outputs=["y"],
+        output_names=["y"],
     )
 
 

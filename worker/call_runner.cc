@@ -96,8 +96,9 @@ absl::Status CallRunner::Announce(RunQueue::Work work) {
   CallPreparer::Refusal refusal =
       preparer_.Prepare(run, std::move(work.inbox), call);
   const Communicator& communicator = *session_->communicator;
+  // A model may use fewer ranks than there are.
   if (refusal.error.ok() && (call.plan->rank != communicator.rank() ||
-                             call.plan->num_ranks != communicator.size())) {
+                             call.plan->num_ranks > communicator.size())) {
     refusal.error = WithReason(
         absl::FailedPreconditionError(absl::StrCat(
             "plan ", call.plan->id, " is for rank ", call.plan->rank.value(),

@@ -14,7 +14,7 @@ from pipestage.client.results import EvalResult, result_of
 # may set a lower one.
 UNARY_BYTES = 1 << 20
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 512 << 10
 
 # What an answer says that does not fit into one message.
 _TOO_LARGE = "MESSAGE_TOO_LARGE"
