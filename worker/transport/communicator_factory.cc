@@ -10,6 +10,7 @@ namespace pipestage {
 
 std::vector<std::string> AvailableBackends(DeviceKind device) {
   if (device == DeviceKind::kHost) return {"gloo", "tcp"};
+  NcclCommunicator::PrepareProcess();
   if (NcclCommunicator::DeviceCount() > 0) return {"nccl"};
   return {};
 }

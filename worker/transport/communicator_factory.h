@@ -14,7 +14,8 @@ namespace pipestage {
 
 // Backends that work between processes on this machine for tensors in the
 // memory of `device`, preferred first. "nccl" only where a CUDA device can be
-// used.
+// used. Call it in main, before there are threads: for devices it sets what
+// NCCL reads from the environment.
 std::vector<std::string> AvailableBackends(DeviceKind device);
 
 // Backends by name: those above and "inproc". `device_index` is the CUDA device

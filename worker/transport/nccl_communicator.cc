@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
+#include <mutex>
 #include <utility>
 
-#include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -78,8 +78,8 @@ int NcclCommunicator::DeviceCount() {
 }
 
 void NcclCommunicator::PrepareProcess() {
-  static absl::once_flag once;
-  absl::call_once(once, [] {
+  static std::once_flag once;
+  std::call_once(once, [] {
     // Without it c10d starts a thread per group that ends the process when an
     // operation times out. We wait, time out and abort ourselves.
     setenv("TORCH_NCCL_BLOCKING_WAIT", "1", /*overwrite=*/1);
