@@ -43,7 +43,7 @@ std::shared_ptr<const Plan> PlanCache::Lookup(const Key& key) {
 void PlanCache::Insert(const Key& key, std::shared_ptr<const Plan> plan) {
   const size_t num_actions = CountActions(*plan);
   absl::MutexLock lock(&mu_);
-  if (index_.contains(key)) return;
+  if (index_.count(key) > 0) return;
   entries_.push_front({key, std::move(plan), num_actions});
   index_[key] = entries_.begin();
   num_actions_ += num_actions;

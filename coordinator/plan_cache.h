@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "schedule/compiler.h"
@@ -60,8 +60,7 @@ class PlanCache {
   const Options options_;
   mutable absl::Mutex mu_;
   std::list<Entry> entries_ ABSL_GUARDED_BY(mu_);  // most recently used first
-  absl::flat_hash_map<Key, std::list<Entry>::iterator> index_
-      ABSL_GUARDED_BY(mu_);
+  std::map<Key, std::list<Entry>::iterator> index_ ABSL_GUARDED_BY(mu_);
   size_t num_actions_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t hits_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t misses_ ABSL_GUARDED_BY(mu_) = 0;
