@@ -1,5 +1,5 @@
-"""Real layers through real workers: bit for bit what the same microbatches give in one
-process; and every kind of argument and output that a stage may have.
+"""Real layers through real workers: what the same microbatches give in one process; and
+every kind of argument and output that a stage may have.
 """
 
 import numpy as np
@@ -88,9 +88,9 @@ def in_one_process(stages, x, microbatches):
         return torch.cat(parts)
 
 
-@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("schedule", ["1F1B", "LoopedBFS"])
-def test_outputs_are_bit_equal_to_the_same_microbatches_in_one_process(real, name, schedule):
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_those_of_the_same_microbatches_in_one_process(real, name, schedule):
     cluster, stages = real
     torch.manual_seed(5)
     for batch, microbatches in ((1, 1), (5, 2), (9, 4), (16, 16)):
@@ -100,7 +100,27 @@ def test_outputs_are_bit_equal_to_the_same_microbatches_in_one_process(real, nam
                                      schedule=schedule, return_outputs=True)
 
         want = in_one_process(stages[name], x, microbatches).numpy()
-        assert result.outputs["y"].tobytes() == want.tobytes()
+        if name == "transformer":
+            # Within rounding: Python's process takes another matrix kernel for some row
+            # counts (seen at 14 rows). Bit equality is shown against one worker below.
+            np.testing.assert_allclose(result.outputs["y"], want, rtol=0, atol=2e-6)
+        else:
+            assert result.outputs["y"].tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_workers_give_bit_for_bit_what_one_worker_gives(real, name, start_cluster):
+    cluster, _ = real
+    alone = start_cluster(cluster.repository, 1)
+    alone.client.load_model(name)
+    torch.manual_seed(6)
+    for batch, microbatches in ((1, 1), (2, 1), (5, 2), (9, 4), (16, 16)):
+        call = dict(inputs={"x": MODELS[name][1](batch).numpy()}, num_microbatches=microbatches, return_outputs=True)
+
+        together = cluster.client.eval(name, **call)
+
+        assert (together.ran.workers, alone.client.eval(name, **call).ran.workers) == (2, 1)
+        assert together.outputs["y"].tobytes() == alone.client.eval(name, **call).outputs["y"].tobytes()
 
 
 class Split(nn.Module):
