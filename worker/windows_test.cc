@@ -43,6 +43,7 @@ class WindowsTest : public ::testing::Test {
     options.rank = rank;
     options.size = 2;
     options.timeout = absl::Seconds(10);
+    options.prefix = "windows";
     options.rendezvous = &rendezvous_;
     return *InprocCommunicator::Create(options);
   }

@@ -107,7 +107,7 @@ def test_weight_zero_has_no_mean(client):
                          targets={"target": np.full((2, 1), np.nan)})
 
     assert result.weight == 0
-    assert np.isnan(result.loss)
+    assert result.loss is None
 
 
 def test_model_without_loss_has_none(client):

@@ -125,7 +125,7 @@ class TorchStageLoaderTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  const Fixture& linear_ = FixtureNamed("no_rows");
+  const Fixture& linear_ = FixtureNamed("linear");
   const fs::path repository_;
   Json json_;
   std::map<std::string, std::string> files_;

@@ -213,7 +213,7 @@ def add_sizes(fx):
     fx.add("float_sizes", model(floats), x(4), x(1), x(9))
     fx.add("data_dependent_sizes", model(lambda self, x: x[x[:, 0] > 0] * 2),
            x(8), x(5))
-    fx.add("no_rows", nn.Linear(6, 3), x(4), (torch.randn(0, 6),))
+    fx.add("linear", nn.Linear(6, 3), x(4), x(1))
 
 
 def add_layers(fx):
