@@ -303,6 +303,7 @@ ExportedTensor ParseTensor(const Json& json) {
   for (const Json& stride : json.at("strides")) {
     tensor.strides.push_back(ParseSize(stride));
   }
+  tensor.requires_grad = json.value("requires_grad", false);
   return tensor;
 }
 

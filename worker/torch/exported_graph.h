@@ -77,6 +77,7 @@ struct ExportedTensor {
   int64_t scalar_type = 0;  // code of torch.export
   std::vector<ExportedSize> sizes;
   std::vector<ExportedSize> strides;
+  bool requires_grad = false;
 };
 
 struct ExportedGraph {

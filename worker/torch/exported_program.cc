@@ -89,6 +89,17 @@ at::Tensor WithStrides(const at::Tensor& tensor,
   return strided.copy_(tensor);
 }
 
+// Whether a weight requires a gradient decides, even where none is computed,
+// how LibTorch multiplies matrices (should_fold in LinearAlgebra.cpp), and so
+// the last bits of results.
+at::Tensor AsInPython(const at::Tensor& tensor, const ExportedTensor& meta) {
+  at::Tensor result = tensor.detach();
+  if (meta.requires_grad && result.is_floating_point()) {
+    result.set_requires_grad(true);
+  }
+  return result;
+}
+
 absl::StatusOr<at::Tensor> FitWeight(const ExportedTensor& meta,
                                      const at::Tensor& tensor) {
   const auto sizes = Numbers(meta.sizes);
@@ -161,11 +172,12 @@ absl::Status ExportedProgram::BindState(const ExportedArchive& archive,
     PIPESTAGE_ASSIGN_OR_RETURN(
         const at::Tensor tensor,
         CallTorch(Owner(input), [&]() -> absl::StatusOr<at::Tensor> {
-          return found->to(device);
+          return AsInPython(found->to(device),
+                            *FindMeta(archive.module, input.value));
         }));
     bound_.push_back(tensor);
     state_.Add(tensor);
-    if (counted.insert(tensor.unsafeGetTensorImpl()).second) {
+    if (counted.insert(tensor.storage().unsafeGetStorageImpl()).second) {
       weight_bytes_ += static_cast<int64_t>(tensor.nbytes());
     }
   }

@@ -288,6 +288,14 @@ def add_losses(fx):
         (torch.randn(4, 6), torch.randn(4, 6)))
 
 
+class AddsToItsInput(nn.Module):
+    """Must be refused."""
+
+    def forward(self, x):
+        x.add_(1)
+        return x * 2
+
+
 class Counting(nn.Module):
     """Counts its calls in a buffer, which an evaluation must not show."""
 
@@ -321,10 +329,7 @@ def add_refused(fx):
               nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.1)), x, train=True)
     fx.refuse("batch_norm_in_train_mode", "exported in train mode",
               nn.BatchNorm1d(6), x, train=True)
-    def add_to_input(self, x):
-        x.add_(1)
-        return x * 2
-    fx.refuse("writes_to_an_input", "writes to input x", model(add_to_input), x)
+    fx.refuse("writes_to_an_input", "writes to input x", AddsToItsInput(), x)
     def add_to_view(self, x):
         x[:, :2].t().mul_(2)
         return x * 2
@@ -355,6 +360,8 @@ def define_foreign_operator():
 def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    # Eager's fast path for encoder layers rounds otherwise; export does not take it.
+    torch.backends.mha.set_fastpath_enabled(False)
     library = define_foreign_operator()
     fx = Fixtures()
     for add in (add_arguments, add_sizes, add_layers, add_blocks, add_outputs,
