@@ -17,10 +17,13 @@ c10::Device DeviceOf(const StageTensor& tensor, c10::Device device) {
   return tensor.device == DeviceKind::kHost ? c10::Device(c10::kCPU) : device;
 }
 
+// As LibTorch's own tensors are. Matrix products of few rows round otherwise
+// when their operands lie otherwise, and where a microbatch lies in the bytes
+// that brought it depends on how the batch was cut.
+constexpr uintptr_t kAlignment = 64;
+
 bool IsAligned(const StageTensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data.data()) %
-             ElementSize(tensor.dtype) ==
-         0;
+  return reinterpret_cast<uintptr_t>(tensor.data.data()) % kAlignment == 0;
 }
 
 bool IsViewOfMore(const at::Tensor& tensor) {

@@ -21,7 +21,7 @@ c10::ScalarType ToScalarType(DType dtype);
 std::optional<DType> ToDType(c10::ScalarType type);
 
 // A tensor over the same bytes, on `device`, which it keeps alive. Copied if
-// the bytes lie elsewhere or are not aligned to their element.
+// the bytes lie elsewhere or are not aligned to 64.
 at::Tensor ToTorch(const StageTensor& tensor, c10::Device device);
 
 // The same bytes again. `tensor` must be contiguous, as Canonicalize leaves it.
