@@ -1,10 +1,10 @@
 #include "coordinator/feeds.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
-#include <set>
+#include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -13,12 +13,12 @@
 namespace pipestage {
 namespace {
 
-// An argument of the call with the ranks that need it.
+// An argument of the call with the stages that take it, by rank.
 struct Argument {
   int index;
   std::optional<int> axis;
   const HostTensor* tensor;
-  std::set<Rank> ranks;
+  std::map<Rank, std::vector<StageIndex>> takers;
 };
 
 bool IsPositional(const PackageContract& contract, const std::string& name) {
@@ -27,35 +27,37 @@ bool IsPositional(const PackageContract& contract, const std::string& name) {
                      [&](const auto& input) { return input.name == name; });
 }
 
-std::set<Rank> RanksOf(const PackageContract& contract,
-                       const Placement& placement, const std::string& name) {
-  std::set<Rank> ranks;
-  if (IsPositional(contract, name)) {
-    ranks.insert(placement.owner(StageIndex(0)));
-  }
+std::map<Rank, std::vector<StageIndex>> TakersOf(
+    const PackageContract& contract, const Plan& plan,
+    const std::string& name) {
+  std::map<Rank, std::vector<StageIndex>> takers;
   for (const StageContract& stage : contract.stages) {
     const auto& keywords = stage.keyword_inputs;
-    if (std::find(keywords.begin(), keywords.end(), name) != keywords.end()) {
-      ranks.insert(placement.owner(stage.index));
-    }
+    const bool takes =
+        (stage.index == StageIndex(0) && IsPositional(contract, name)) ||
+        std::find(keywords.begin(), keywords.end(), name) != keywords.end();
+    if (takes) takers[plan.owner(stage.index)].push_back(stage.index);
   }
-  return ranks;
+  return takers;
 }
 
 std::vector<Argument> Arguments(const PackageContract& contract,
-                                const Placement& placement,
+                                const Plan& plan,
                                 const CallInputs& inputs) {
   std::vector<Argument> arguments;
   int index = 0;
   for (const TensorContract& input : contract.inputs) {
     arguments.push_back({index++, input.axis, &inputs.inputs.at(input.name),
-                         RanksOf(contract, placement, input.name)});
+                         TakersOf(contract, plan, input.name)});
   }
-  const Rank last = placement.stage_ranks.back();
+  const StageIndex last(plan.num_stages() - 1);
   for (const TensorContract& target : contract.targets) {
     const auto found = inputs.targets.find(target.name);
     if (found != inputs.targets.end()) {
-      arguments.push_back({index, target.axis, &found->second, {last}});
+      arguments.push_back({index,
+                           target.axis,
+                           &found->second,
+                           {{plan.owner(last), {last}}}});
     }
     ++index;
   }
@@ -87,10 +89,19 @@ void AppendFeeds(const Argument& argument, const Microbatches& microbatches,
   feeds.push_back(feed);
 }
 
-// Replicated arguments come before the microbatches that need them.
-auto Order(const Feed& feed) {
-  return std::make_tuple(feed.num_microbatches > 0, feed.first_microbatch,
-                         feed.argument);
+// Where in their rank's row `stages` use the feed first.
+int FirstUse(const Feed& feed, const std::vector<StageIndex>& stages,
+             const Plan& plan) {
+  int first = INT_MAX;
+  for (const StageIndex stage : stages) {
+    const auto& positions = plan.forward_positions[stage.value()];
+    const auto begin = positions.begin() + feed.first_microbatch;
+    const auto end = feed.num_microbatches == 0
+                         ? positions.end()
+                         : begin + feed.num_microbatches;
+    first = std::min(first, *std::min_element(begin, end));
+  }
+  return first;
 }
 
 absl::StatusOr<Buffer> GatherParts(const Feed& feed,
@@ -114,22 +125,26 @@ absl::StatusOr<Buffer> GatherParts(const Feed& feed,
 }  // namespace
 
 std::vector<std::vector<Feed>> PlanFeeds(const PackageContract& contract,
-                                         const Placement& placement,
+                                         const Plan& plan,
                                          const Microbatches& microbatches,
                                          const CallInputs& inputs) {
-  std::vector<std::vector<Feed>> by_rank(placement.num_ranks);
-  for (const Argument& argument : Arguments(contract, placement, inputs)) {
+  // By first use and, where that is the same, in the arguments' order.
+  std::vector<std::vector<std::pair<int, Feed>>> ordered(plan.num_ranks());
+  for (const Argument& argument : Arguments(contract, plan, inputs)) {
     std::vector<Feed> feeds;
     AppendFeeds(argument, microbatches, feeds);
-    for (const Rank rank : argument.ranks) {
-      auto& all = by_rank[rank.value()];
-      all.insert(all.end(), feeds.begin(), feeds.end());
+    for (const auto& [rank, stages] : argument.takers) {
+      for (const Feed& feed : feeds) {
+        ordered[rank.value()].emplace_back(FirstUse(feed, stages, plan), feed);
+      }
     }
   }
-  for (auto& feeds : by_rank) {
+  std::vector<std::vector<Feed>> by_rank(plan.num_ranks());
+  for (int r = 0; r < plan.num_ranks(); ++r) {
     std::stable_sort(
-        feeds.begin(), feeds.end(),
-        [](const Feed& a, const Feed& b) { return Order(a) < Order(b); });
+        ordered[r].begin(), ordered[r].end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [use, feed] : ordered[r]) by_rank[r].push_back(feed);
   }
   return by_rank;
 }

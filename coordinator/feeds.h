@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/call_inputs.h"
-#include "coordinator/placement.h"
 #include "coordinator/worker_connection.h"
 #include "package/contract.h"
+#include "schedule/plan.h"
 #include "tensor/host_tensor.h"
 #include "tensor/microbatches.h"
 
@@ -29,15 +29,15 @@ struct Feed {
   int axis = 0;
 };
 
-// What each rank is to be fed, in order: replicated arguments first, then
-// microbatch by microbatch, so that the first can start while the last is on
-// its way. Positional inputs go to the owner of stage 0, keyword inputs to
+// What each rank is to be fed, in the order in which its part of the plan uses
+// it first: the first microbatch can start while the last is on its way, and
+// nothing lies long at a worker. Positional inputs go to the owner of stage 0, keyword inputs to
 // every owner of a stage that declares them, once; targets to the owner of the
 // last stage.
 //
 // `inputs` has been bound to `contract`, and outlives the result.
 std::vector<std::vector<Feed>> PlanFeeds(const PackageContract& contract,
-                                         const Placement& placement,
+                                         const Plan& plan,
                                          const Microbatches& microbatches,
                                          const CallInputs& inputs);
 

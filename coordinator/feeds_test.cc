@@ -6,6 +6,7 @@
 #include "base/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "schedule/compiler.h"
 
 namespace pipestage {
 namespace {
@@ -63,14 +64,23 @@ std::vector<std::tuple<int, int, int>> Summary(const std::vector<Feed>& feeds) {
   return summary;
 }
 
-const Placement kTwoRanks = *PlaceStages(4, 2, 2);
+// Two stages on each of two ranks.
+std::shared_ptr<const Plan> PlanOf(const Microbatches& microbatches,
+                                   const char* schedule = "LoopedBFS") {
+  PlanRequest request;
+  request.schedule = schedule;
+  request.num_ranks = 2;
+  request.stages_per_rank = 2;
+  request.num_microbatches = microbatches.count();
+  return *CompilePlan(request);
+}
 
 TEST(FeedsTest, ArgumentsGoToTheRanksThatNeedThemOnce) {
   const auto contract = FourStages();
   const auto microbatches = *Microbatches::Create(5, 3);
   const CallInputs inputs = InputsOf(5, 2);
 
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]), ElementsAre(T(0, 0, 3)));
@@ -83,7 +93,7 @@ TEST(FeedsTest, LargeArgumentsAreCutIntoWholeMicrobatchesInOrder) {
   const auto microbatches = *Microbatches::Create(5, 5);
   const CallInputs inputs = InputsOf(5, 100 << 10);
 
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]),
@@ -96,17 +106,35 @@ TEST(FeedsTest, MicrobatchLargerThanAMessageIsOneMessage) {
   const auto microbatches = *Microbatches::Create(2, 2);
   const CallInputs inputs = InputsOf(2, 300 << 10);
 
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]), ElementsAre(T(0, 0, 1), T(0, 1, 1)));
+}
+
+// Rank 1 runs stage 1 on all microbatches before it runs stage 3 on the first.
+TEST(FeedsTest, WhatIsUsedFirstIsFedFirst) {
+  auto contract = FourStages();
+  contract.stages[3].keyword_inputs.clear();
+  const auto microbatches = *Microbatches::Create(3, 3);
+  CallInputs inputs = InputsOf(3, 1);
+  inputs.inputs["offset"] = Bytes({200 << 10, 3});
+  inputs.targets["t"] = Bytes({3, 200 << 10});
+
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+
+  using T = std::tuple<int, int, int>;
+  EXPECT_THAT(Summary(feeds[1]),
+              ElementsAre(T(1, 0, 0), T(2, 0, 1), T(2, 1, 1), T(2, 2, 1),
+                          T(3, 0, 1), T(3, 1, 1), T(3, 2, 1)));
 }
 
 TEST(FeedsTest, RowsAlongAxis0AreNotCopied) {
   const auto contract = FourStages();
   const auto microbatches = *Microbatches::Create(5, 5);
   const CallInputs inputs = InputsOf(5, 100 << 10);
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   const auto message = MakeFeedMessage(feeds[0][1], microbatches);
 
@@ -122,7 +150,7 @@ TEST(FeedsTest, PartsAlongAnotherAxisFollowEachOtherContiguously) {
   const auto contract = FourStages();
   const auto microbatches = *Microbatches::Create(3, 2);  // 2 rows, then 1
   const CallInputs inputs = InputsOf(3, 1);  // offset: 0 1 2 / 3 4 5
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   const auto message = MakeFeedMessage(feeds[1][1], microbatches);
 
@@ -139,7 +167,7 @@ TEST(FeedsTest, InputOfFirstAndAnotherStageGoesToBothRanks) {
   const auto microbatches = *Microbatches::Create(2, 1);
   const CallInputs inputs = InputsOf(2, 1);
 
-  const auto feeds = PlanFeeds(contract, kTwoRanks, microbatches, inputs);
+  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   EXPECT_EQ(feeds[0].size(), 1);
   EXPECT_EQ(feeds[1].size(), 4);

@@ -1,5 +1,6 @@
 #include "coordinator/link_service.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,6 +14,14 @@
 
 namespace pipestage {
 namespace {
+
+int64_t RidingBytes(const v1::Run& run) {
+  int64_t bytes = 0;
+  for (const auto& feed : run.feeds()) {
+    bytes += static_cast<int64_t>(feed.data().size());
+  }
+  return bytes;
+}
 
 using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
@@ -35,6 +44,13 @@ class LinkConnection final : public WorkerConnection {
     absl::MutexLock lock(&mu_);
     if (ending_) return;
     sources_.push_back(std::move(source));
+    WriteNext();
+  }
+
+  // See v1::FeedLimit.
+  void RaiseFeedLimit(int64_t bytes) {
+    absl::MutexLock lock(&mu_);
+    feed_limit_ = std::max(feed_limit_, bytes);
     WriteNext();
   }
 
@@ -89,13 +105,15 @@ class LinkConnection final : public WorkerConnection {
     grpc::SerializationTraits<v1::CoordinatorMessage>::Serialize(
         message, &outgoing_, &own_buffer);
     traffic_->CountSent(message, outgoing_.Length());
+    if (message.has_run()) fed_ += RidingBytes(message.run());
     return true;
   }
 
   bool TakeFeed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    while (!sources_.empty()) {
+    while (!sources_.empty() && fed_ < feed_limit_) {
       std::optional<FeedMessage> feed = sources_.front()->Next();
       if (feed) {
+        fed_ += static_cast<int64_t>(feed->data.size());
         outgoing_ = EncodeFeed(*std::move(feed));
         traffic_->CountFeedSent(outgoing_.Length());
         return true;
@@ -111,6 +129,8 @@ class LinkConnection final : public WorkerConnection {
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::CoordinatorMessage> messages_ ABSL_GUARDED_BY(mu_);
   std::deque<std::unique_ptr<FeedSource>> sources_ ABSL_GUARDED_BY(mu_);
+  int64_t fed_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t feed_limit_ ABSL_GUARDED_BY(mu_) = 0;
   grpc::ByteBuffer outgoing_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
@@ -143,7 +163,9 @@ class LinkReactor final : public Reactor {
       return;
     }
     traffic_->CountReceived(message, bytes);
-    if (attachment_ != nullptr) {
+    if (message.has_feed_limit()) {
+      connection_->RaiseFeedLimit(message.feed_limit().bytes());
+    } else if (attachment_ != nullptr) {
       pipeline_->OnMessage(*attachment_, message);
     } else if (!Attach(message)) {
       return;
@@ -175,6 +197,7 @@ class LinkReactor final : public Reactor {
       return false;
     }
     attachment_ = *std::move(attachment);
+    connection_->RaiseFeedLimit(message.hello().feed_window_bytes());
     return true;
   }
 

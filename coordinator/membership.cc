@@ -77,6 +77,11 @@ absl::StatusOr<Rank> Membership::Attach(AttachmentId attachment,
         " of the worker link; this coordinator speaks ",
         kWorkerLinkProtocolVersion));
   }
+  if (hello.feed_window_bytes() < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "worker ", hello.name(), " lets itself be fed ",
+        hello.feed_window_bytes(), " bytes ahead; at least 1 is needed"));
+  }
   auto chosen = ChooseRank(hello, now);
   if (!chosen.ok()) return chosen.status();
   const Rank rank = *chosen;

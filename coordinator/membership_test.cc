@@ -29,6 +29,7 @@ class MembershipTest : public ::testing::Test {
   static v1::Hello HelloOf(int64_t incarnation, int wanted = -1) {
     v1::Hello hello;
     hello.set_protocol_version(kWorkerLinkProtocolVersion);
+    hello.set_feed_window_bytes(1);
     hello.set_name(absl::StrCat("w", incarnation));
     hello.set_incarnation(incarnation);
     hello.set_requested_rank(wanted);

@@ -41,9 +41,9 @@ class WorkerConnection {
   // ended they are dropped.
   virtual void Send(v1::CoordinatorMessage message) = 0;
 
-  // Sends what `source` yields, one message at a time, behind all messages sent
-  // before; messages sent later may overtake. Sources follow each other in
-  // order.
+  // Sends what `source` yields, one message at a time and as the worker's feed
+  // limit allows, behind all messages sent before; messages sent later may
+  // overtake. Sources follow each other in order.
   virtual void SendFeeds(std::unique_ptr<FeedSource> source) = 0;
 
   // Ends the stream with this status. What has not gone yet is dropped.

@@ -53,16 +53,30 @@ absl::Status CheckInputs(const PackageContract& contract) {
   return ContractError("inputs", "none has an axis that is split");
 }
 
-absl::Status CheckOutput(const std::string& place,
-                         const TensorContract& output) {
-  if (!output.axis) {
-    if (output.shape.size() < kMaxTensorDims) return absl::OkStatus();
+// An output of which each microbatch gives one.
+absl::Status CheckStacked(const std::string& place,
+                          const TensorContract& output) {
+  if (output.shape.size() >= kMaxTensorDims) {
     return ContractError(
         absl::StrCat(place, ".shape"),
         absl::StrCat("has ", output.shape.size(),
                      " axes; stacking microbatches adds one, and at most ",
                      kMaxTensorDims, " are allowed"));
   }
+  for (size_t i = 0; i < output.shape.size(); ++i) {
+    if (!output.shape[i].Mentions(kRowsName)) continue;
+    return ContractError(
+        Indexed(absl::StrCat(place, ".shape"), i),
+        absl::StrCat("\"", output.shape[i].text(),
+                     "\" mentions \"rows\", but axis is null: microbatches of "
+                     "different rows cannot be stacked"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutput(const std::string& place,
+                         const TensorContract& output) {
+  if (!output.axis) return CheckStacked(place, output);
   for (size_t i = 0; i < output.shape.size(); ++i) {
     const SizeExpression& size = output.shape[i];
     const bool joined = output.axis == static_cast<int>(i);

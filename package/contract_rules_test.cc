@@ -217,6 +217,8 @@ TEST(ContractRulesTest, OutputsAreJoinedAlongRows) {
             "value":[1,1,1,1,1,1,1,1]},
            {"op":"replace","path":"/outputs/0/axis","value":null}])",
        "outputs[0].shape", "has 8 axes; stacking microbatches adds one"},
+      {R"([{"op":"replace","path":"/outputs/0/axis","value":null}])",
+       "outputs[0].shape[0]", "mentions \"rows\", but axis is null"},
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,19 @@ absl::Status OurFault(const absl::Status& status) {
                     reason::kPlanInvalid);
 }
 
+std::vector<std::vector<int>> ForwardPositions(const Plan& plan) {
+  std::vector<std::vector<int>> positions(
+      plan.num_stages(), std::vector<int>(plan.num_microbatches));
+  for (const auto& row : plan.ranks) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (row[i].kind != ActionKind::kForward) continue;
+      positions[row[i].stage.value()][row[i].microbatch.value()] =
+          static_cast<int>(i);
+    }
+  }
+  return positions;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(
@@ -76,6 +90,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(
   if (!lowered.ok()) return OurFault(lowered.status());
   plan->ranks = *std::move(lowered);
   PIPESTAGE_RETURN_IF_ERROR(VerifyPlan(*plan));
+  plan->forward_positions = ForwardPositions(*plan);
   plan->id = PlanDigest(*plan);
   return plan;
 }

@@ -22,9 +22,13 @@ struct Plan {
   int num_microbatches = 0;
   std::vector<Rank> stage_ranks;  // owner of each stage
   ActionRows ranks;
+  // Derived: where in its owner's row the forward of a stage and a microbatch
+  // is, [stage][microbatch].
+  std::vector<std::vector<int>> forward_positions;
 
   int num_ranks() const { return static_cast<int>(ranks.size()); }
   int num_stages() const { return static_cast<int>(stage_ranks.size()); }
+  Rank owner(StageIndex stage) const { return stage_ranks[stage.value()]; }
 };
 
 // One rank's part of a plan, as the worker holds it.

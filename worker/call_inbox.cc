@@ -21,9 +21,21 @@ Buffer TakeBytes(v1::FeedData& feed) {
 
 }  // namespace
 
+CallInbox::~CallInbox() {
+  Discard();  // an aborted call did not
+}
+
 void CallInbox::AddFeed(v1::FeedData feed) {
-  absl::MutexLock lock(&mu_);
-  if (!discarding_) arrived_.push_back(std::move(feed));
+  const int64_t bytes = static_cast<int64_t>(feed.data().size());
+  {
+    absl::MutexLock lock(&mu_);
+    if (!discarding_) {
+      untaken_bytes_ += bytes;
+      arrived_.push_back(std::move(feed));
+      return;
+    }
+  }
+  window_->OnTaken(bytes);
 }
 
 void CallInbox::Cancel(absl::string_view reason) {
@@ -55,7 +67,7 @@ void CallInbox::Expect(std::vector<Argument> arguments,
   slots_.resize(arguments_.size());
   for (size_t a = 0; a < arguments_.size(); ++a) {
     if (arguments_[a].uses == 0) continue;
-    const Slot empty = {Buffer(), arguments_[a].uses, false};
+    const Slot empty = {.uses_left = arguments_[a].uses};
     slots_[a].assign(arguments_[a].replicated ? 1 : num_microbatches_, empty);
   }
 }
@@ -74,11 +86,28 @@ absl::StatusOr<Buffer> CallInbox::Take(int argument, MicrobatchIndex m) {
       PIPESTAGE_RETURN_IF_ERROR(Sort(std::move(feed)));
     }
   }
+  if (!std::exchange(slot.used, true)) {
+    TellTaken(static_cast<int64_t>(slot.bytes.size()));
+  }
   if (replicated || --slot.uses_left > 0) return slot.bytes;
   return std::exchange(slot.bytes, Buffer());
 }
 
+void CallInbox::TellTaken(int64_t bytes) {
+  {
+    absl::MutexLock lock(&mu_);
+    untaken_bytes_ -= bytes;
+  }
+  window_->OnTaken(bytes);
+}
+
 absl::StatusOr<std::vector<v1::FeedData>> CallInbox::WaitForFeeds() {
+  bool starving;
+  {
+    absl::MutexLock lock(&mu_);
+    starving = !HasNews();
+  }
+  if (starving) window_->OnStarving();
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(this, &CallInbox::HasNews));
   if (!reason_.ok()) return reason_;
@@ -93,7 +122,10 @@ absl::Status CallInbox::Sort(v1::FeedData feed) {
                      arguments_.size(), " inputs and targets"));
   }
   const Argument& argument = arguments_[a];
-  if (argument.uses == 0) return absl::OkStatus();
+  if (argument.uses == 0) {
+    TellTaken(static_cast<int64_t>(feed.data().size()));
+    return absl::OkStatus();
+  }
   if (argument.replicated) return SortReplicated(a, std::move(feed));
 
   const int64_t first = feed.first_microbatch();
@@ -147,12 +179,16 @@ absl::Status CallInbox::SortReplicated(int argument, v1::FeedData feed) {
 
 void CallInbox::Discard() {
   std::vector<v1::FeedData> dropped;
+  int64_t untaken_bytes;
   {
     absl::MutexLock lock(&mu_);
     discarding_ = true;
     dropped = std::exchange(arrived_, {});
+    untaken_bytes = std::exchange(untaken_bytes_, 0);
   }
+  dropped.clear();
   slots_.clear();
+  window_->OnTaken(untaken_bytes);
 }
 
 }  // namespace pipestage

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,6 +17,7 @@
 #include "proto/worker_link.pb.h"
 #include "tensor/buffer.h"
 #include "tensor/microbatches.h"
+#include "worker/feed_window.h"
 
 namespace pipestage {
 
@@ -24,7 +27,7 @@ namespace pipestage {
 //
 // Feeds may come before or after the call has begun. Bytes are not copied: what
 // is taken is a view into the message that brought it, and the message is freed
-// when all its views are.
+// when all its views are. The window hears what is taken.
 //
 // AddFeed, Cancel and Abort: any thread. The rest: the compute thread, Expect
 // first.
@@ -46,12 +49,16 @@ class CallInbox {
     int64_t smaller_bytes = 0;  // of one with a row less
   };
 
-  explicit CallInbox(CallId call) : call_(call) {}
+  // `window`: of the attachment that brings the feeds.
+  CallInbox(CallId call, std::shared_ptr<FeedWindow> window)
+      : call_(call), window_(std::move(window)) {}
+  ~CallInbox();
   CallInbox(const CallInbox&) = delete;
   CallInbox& operator=(const CallInbox&) = delete;
 
   CallId call() const { return call_; }
 
+  // The window has counted its bytes as received.
   void AddFeed(v1::FeedData feed);
   // The first of these counts, except that Abort overrules Cancel.
   void Cancel(absl::string_view reason);
@@ -78,21 +85,25 @@ class CallInbox {
     Buffer bytes;
     int uses_left = 0;
     bool filled = false;
+    bool used = false;
   };
 
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !arrived_.empty() || !reason_.ok();
   }
+  void TellTaken(int64_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Sort(v1::FeedData feed);
   absl::Status SortReplicated(int argument, v1::FeedData feed);
   absl::StatusOr<std::vector<v1::FeedData>> WaitForFeeds();
   int64_t BytesOf(const Argument& argument, int64_t microbatch) const;
 
   const CallId call_;
+  const std::shared_ptr<FeedWindow> window_;
   std::atomic<State> state_ = State::kLive;
 
   mutable absl::Mutex mu_;
   std::vector<v1::FeedData> arrived_ ABSL_GUARDED_BY(mu_);
+  int64_t untaken_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status reason_ ABSL_GUARDED_BY(mu_);
   bool discarding_ ABSL_GUARDED_BY(mu_) = false;
 

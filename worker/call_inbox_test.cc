@@ -2,13 +2,16 @@
 
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "base/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace pipestage {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 v1::FeedData Feed(int argument, int first, int count, std::string data) {
@@ -40,7 +43,10 @@ class CallInboxTest : public ::testing::Test {
     return inbox_.Take(argument, MicrobatchIndex(m));
   }
 
-  CallInbox inbox_{CallId(7)};
+  std::vector<int64_t> told_;
+  std::shared_ptr<FeedWindow> window_ = std::make_shared<FeedWindow>(
+      4, [this](int64_t limit) { told_.push_back(limit); });
+  CallInbox inbox_{CallId(7), window_};
 };
 
 TEST_F(CallInboxTest, OneFeedIsCutIntoItsMicrobatches) {
@@ -100,6 +106,72 @@ TEST_F(CallInboxTest, ArgumentOfTwoStagesIsTakenTwice) {
   EXPECT_EQ(Text(Take(0, 1)), "bb");
 }
 
+TEST_F(CallInboxTest, BytesCountAsTakenWhenTheyAreUsedFirst) {
+  window_->OnReceived(5);
+  inbox_.AddFeed(Feed(0, 0, 3, "aabbc"));
+  Expect(/*uses=*/2);
+
+  ASSERT_THAT(Take(0, 1), IsOk());
+  ASSERT_THAT(Take(0, 1), IsOk());
+  ASSERT_THAT(Take(0, 2), IsOk());
+
+  EXPECT_THAT(told_, ElementsAre(6, 7));
+}
+
+TEST_F(CallInboxTest, BytesNobodyTakesCountAsTaken) {
+  window_->OnReceived(5);
+  inbox_.AddFeed(Feed(2, 0, 1, "abc"));
+  inbox_.AddFeed(Feed(0, 0, 1, "aa"));
+  Expect();
+
+  ASSERT_THAT(Take(0, 0), IsOk());
+
+  EXPECT_THAT(told_, ElementsAre(7, 9));
+}
+
+TEST_F(CallInboxTest, WhatIsDiscardedAndWhatComesAfterCountsAsTaken) {
+  window_->OnReceived(5);
+  inbox_.AddFeed(Feed(0, 0, 2, "aabb"));
+  Expect();
+  ASSERT_THAT(Take(0, 0), IsOk());
+
+  inbox_.Discard();
+  inbox_.AddFeed(Feed(0, 2, 1, "c"));
+
+  EXPECT_THAT(told_, ElementsAre(6, 8, 9));
+}
+
+TEST_F(CallInboxTest, AbortedCallGivesBackWhatItDidNotTake) {
+  window_->OnReceived(4);
+  {
+    CallInbox aborted(CallId(8), window_);
+    aborted.AddFeed(Feed(0, 0, 2, "aabb"));
+    aborted.Abort(absl::UnavailableError("generation over"));
+  }
+
+  EXPECT_THAT(told_, ElementsAre(8));
+}
+
+TEST_F(CallInboxTest, CallThatNeedsWhatTheLimitKeepsBackIsGivenMore) {
+  absl::Notification asked;
+  auto window = std::make_shared<FeedWindow>(4, [&](int64_t) {
+    if (!asked.HasBeenNotified()) asked.Notify();
+  });
+  CallInbox inbox(CallId(8), window);
+  window->OnReceived(4);
+  inbox.AddFeed(Feed(1, 0, 0, "four"));
+  inbox.Expect({{"x", 1, false, 2, 1}, {"scale", 1, true, 4, 4}},
+               *Microbatches::Create(5, 3));
+  std::thread feeder([&] {
+    asked.WaitForNotification();
+    window->OnReceived(2);
+    inbox.AddFeed(Feed(0, 0, 1, "aa"));
+  });
+
+  EXPECT_EQ(Text(inbox.Take(0, MicrobatchIndex(0))), "aa");
+  feeder.join();
+}
+
 TEST_F(CallInboxTest, WrongSizeNamesArgumentAndBothSizes) {
   inbox_.AddFeed(Feed(0, 1, 2, "bbcc"));
   Expect();
@@ -112,7 +184,7 @@ TEST_F(CallInboxTest, WrongSizeNamesArgumentAndBothSizes) {
 
 TEST_F(CallInboxTest, FeedsThatMakeNoSenseAreErrors) {
   const auto error_of = [](v1::FeedData feed) {
-    CallInbox inbox(CallId(1));
+    CallInbox inbox(CallId(1), FeedWindow::Unbounded());
     inbox.Expect({{"x", 1, false, 2, 1}, {"scale", 1, true, 4, 4}},
                  *Microbatches::Create(5, 3));
     inbox.AddFeed(Feed(0, 0, 1, "aa"));

@@ -6,12 +6,19 @@
 
 namespace pipestage {
 
+void RunQueue::BeginAttachment(std::shared_ptr<FeedWindow> window) {
+  absl::MutexLock lock(&mu_);
+  window_ = std::move(window);
+}
+
 void RunQueue::PushForm(v1::FormCommunicator form) {
+  Inboxes ended;
   absl::MutexLock lock(&mu_);
   const Generation generation(form.generation());
   EndLocked(generation - 1,
             absl::CancelledError(
-                absl::StrCat("generation ", generation.value(), " follows")));
+                absl::StrCat("generation ", generation.value(), " follows")),
+            ended);
   current_ = generation;
   ended_ = false;
   work_.push_back({.form = std::move(form)});
@@ -19,13 +26,15 @@ void RunQueue::PushForm(v1::FormCommunicator form) {
 }
 
 bool RunQueue::PushRun(v1::Run run) {
+  std::shared_ptr<CallInbox> inbox;
   absl::MutexLock lock(&mu_);
-  if (ended_ || Generation(run.generation()) != current_) return false;
-  auto inbox = std::make_shared<CallInbox>(CallId(run.call_id()));
+  inbox = std::make_shared<CallInbox>(CallId(run.call_id()), window_);
   for (v1::FeedData& feed : *run.mutable_feeds()) {
+    window_->OnReceived(static_cast<int64_t>(feed.data().size()));
     inbox->AddFeed(std::move(feed));
   }
   run.clear_feeds();
+  if (ended_ || Generation(run.generation()) != current_) return false;
   inboxes_[inbox->call()] = inbox;
   work_.push_back({.run = std::move(run), .inbox = std::move(inbox)});
   size_.store(static_cast<int>(work_.size()), std::memory_order_relaxed);
@@ -38,13 +47,18 @@ std::shared_ptr<CallInbox> RunQueue::FindInbox(CallId call) const {
 }
 
 void RunQueue::AddFeed(v1::FeedData feed) {
+  const int64_t bytes = static_cast<int64_t>(feed.data().size());
   std::shared_ptr<CallInbox> inbox;
+  std::shared_ptr<FeedWindow> window;
   {
     absl::MutexLock lock(&mu_);
     inbox = FindInbox(CallId(feed.call_id()));
+    window = window_;
     if (inbox == nullptr) ++dropped_feeds_;
   }
-  if (inbox != nullptr) inbox->AddFeed(std::move(feed));
+  window->OnReceived(bytes);
+  if (inbox == nullptr) return window->OnTaken(bytes);
+  inbox->AddFeed(std::move(feed));
 }
 
 void RunQueue::Cancel(CallId call, absl::string_view reason) {
@@ -57,15 +71,17 @@ void RunQueue::Cancel(CallId call, absl::string_view reason) {
 }
 
 bool RunQueue::EndGenerations(Generation last, const absl::Status& reason) {
+  Inboxes ended;
   absl::MutexLock lock(&mu_);
-  return EndLocked(last, reason);
+  return EndLocked(last, reason, ended);
 }
 
-bool RunQueue::EndLocked(Generation last, const absl::Status& reason) {
+bool RunQueue::EndLocked(Generation last, const absl::Status& reason,
+                         Inboxes& ended) {
   if (ended_ || current_ > last) return false;
   ended_ = true;
   for (auto& [call, inbox] : inboxes_) inbox->Abort(reason);
-  inboxes_.clear();
+  ended.swap(inboxes_);
   // Forms stay: each of them is answered.
   std::erase_if(work_, [](const Work& work) { return !work.form.has_value(); });
   size_.store(static_cast<int>(work_.size()), std::memory_order_relaxed);
@@ -95,8 +111,12 @@ std::optional<RunQueue::Work> RunQueue::TryPopRun() {
 }
 
 void RunQueue::Done(CallId call) {
+  std::shared_ptr<CallInbox> done;
   absl::MutexLock lock(&mu_);
-  inboxes_.erase(call);
+  const auto it = inboxes_.find(call);
+  if (it == inboxes_.end()) return;
+  done = std::move(it->second);
+  inboxes_.erase(it);
 }
 
 void RunQueue::Stop() {

@@ -16,14 +16,15 @@
 #include "base/ids.h"
 #include "proto/worker_link.pb.h"
 #include "worker/call_inbox.h"
+#include "worker/feed_window.h"
 
 namespace pipestage {
 
 // What the compute thread has to do, in the order in which the coordinator said
 // it: form communicators, run calls. The link's thread puts in.
 //
-// Thread-safe. At any time one generation is current; work of others is
-// dropped.
+// Thread-safe; BeginAttachment before runs and feeds. At any time one generation
+// is current; work of others is dropped.
 class RunQueue {
  public:
   // Exactly one of the two.
@@ -32,6 +33,9 @@ class RunQueue {
     v1::Run run;
     std::shared_ptr<CallInbox> inbox;  // of the run
   };
+
+  // Feeds that come from now on are of this attachment.
+  void BeginAttachment(std::shared_ptr<FeedWindow> window);
 
   // Ends the generations before the form's, which is current from now on.
   void PushForm(v1::FormCommunicator form);
@@ -64,10 +68,14 @@ class RunQueue {
   int64_t dropped_feeds() const;
 
  private:
+  using Inboxes = absl::flat_hash_map<CallId, std::shared_ptr<CallInbox>>;
+
   bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopped_ || !work_.empty();
   }
-  bool EndLocked(Generation last, const absl::Status& reason)
+  // Puts the inboxes that it ends into `ended`. The caller destroys them, as
+  // every inbox, without the lock: that tells the coordinator.
+  bool EndLocked(Generation last, const absl::Status& reason, Inboxes& ended)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::shared_ptr<CallInbox> FindInbox(CallId call) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -78,10 +86,11 @@ class RunQueue {
   }
 
   mutable absl::Mutex mu_;
+  std::shared_ptr<FeedWindow> window_ ABSL_GUARDED_BY(mu_) =
+      FeedWindow::Unbounded();
   std::deque<Work> work_ ABSL_GUARDED_BY(mu_);
   // Runs that wait or are under way; all of the current generation.
-  absl::flat_hash_map<CallId, std::shared_ptr<CallInbox>> inboxes_
-      ABSL_GUARDED_BY(mu_);
+  Inboxes inboxes_ ABSL_GUARDED_BY(mu_);
   Generation current_ ABSL_GUARDED_BY(mu_) = Generation(-1);
   bool ended_ ABSL_GUARDED_BY(mu_) = true;  // the current one
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

@@ -48,6 +48,7 @@ v1::Hello Worker::MakeHello() const {
     hello.add_backends(backend);
   }
   hello.set_allows_torchscript(options_.allow_torchscript);
+  hello.set_feed_window_bytes(options_.feed_window_bytes);
   return hello;
 }
 
@@ -84,6 +85,10 @@ void Worker::Stop(absl::Duration patience) {
 }
 
 void Worker::Handler::OnAttached(const v1::Welcome& welcome) {
+  window_ = std::make_shared<FeedWindow>(
+      worker_->options_.feed_window_bytes,
+      [worker = worker_](int64_t limit) { worker->TellFeedLimit(limit); });
+  worker_->queue_.BeginAttachment(window_);
   PIPESTAGE_LOG_INFO("attached to {} as rank {} of {}",
                      worker_->options_.coordinator, welcome.rank(),
                      welcome.num_ranks());
@@ -136,6 +141,7 @@ void Worker::Handler::OnMessage(v1::CoordinatorMessage message) {
 // What the coordinator has told us is void, but for the models it had us load:
 // it names their digests when it comes back.
 void Worker::Handler::OnLost(const absl::Status& reason) {
+  window_->Close();
   worker_->End(kEveryGeneration,
                absl::UnavailableError(
                    absl::StrCat("lost the coordinator: ", reason.message())));
@@ -182,6 +188,12 @@ void Worker::Unload(const v1::UnloadModelStages& request) {
     models_.Unload(key);
     PIPESTAGE_LOG_INFO("unloaded {}", key.ToString());
   });
+}
+
+void Worker::TellFeedLimit(int64_t limit) {
+  v1::WorkerMessage message;
+  message.mutable_feed_limit()->set_bytes(limit);
+  link_.Send(std::move(message));
 }
 
 void Worker::Answer(const v1::Ping& ping) {

@@ -17,6 +17,7 @@
 #include "worker/call_runner.h"
 #include "worker/communicator_slot.h"
 #include "worker/coordinator_link.h"
+#include "worker/feed_window.h"
 #include "worker/model_store.h"
 #include "worker/plan_executor.h"
 #include "worker/plan_store.h"
@@ -56,6 +57,8 @@ class Worker {
     // coordinator says.
     absl::Duration communicator_timeout;
     PlanExecutor::Options executor;
+    // How far ahead of its calls the worker is fed: see FeedWindow.
+    int64_t feed_window_bytes = 8 << 20;
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
     // Not owned; outlive the worker.
@@ -96,6 +99,7 @@ class Worker {
 
    private:
     Worker* const worker_;
+    std::shared_ptr<FeedWindow> window_;  // of this attachment
   };
 
   v1::Hello MakeHello() const;
@@ -105,6 +109,7 @@ class Worker {
   void Load(const v1::LoadStages& request);
   void Unload(const v1::UnloadModelStages& request);
   void Answer(const v1::Ping& ping);
+  void TellFeedLimit(int64_t limit);
 
   const Options options_;
   Handler handler_;

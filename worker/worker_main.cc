@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/random/random.h"
@@ -60,6 +61,11 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--send-window", flags.send_window,
                  "messages on their way, for each peer")
       ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--feed-window-bytes", flags.feed_window_bytes,
+                 "bytes of inputs and targets received ahead of the calls that "
+                 "use them")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
       ->capture_default_str();
   app.add_option("--communicator-timeout", flags.communicator_timeout_s,
                  "seconds after which an exchange that is not done ends the "
@@ -126,8 +132,9 @@ bool WaitForSignal(const sigset_t& signals) {
 void RunUntilStopped(Worker& worker, absl::Duration drain,
                      const sigset_t& signals) {
   worker.Start();
-  while (!worker.shutdown_requested().HasBeenNotified()) {
-    if (WaitForSignal(signals)) break;
+  bool signalled = false;
+  while (!signalled && !worker.shutdown_requested().HasBeenNotified()) {
+    signalled = WaitForSignal(signals);
   }
   PIPESTAGE_LOG_INFO("stopping");
   std::atomic<bool> stopped = false;
@@ -137,6 +144,8 @@ void RunUntilStopped(Worker& worker, absl::Duration drain,
   });
   while (!stopped) {
     if (!WaitForSignal(signals)) continue;
+    // The first one may come when the coordinator has already said so.
+    if (!std::exchange(signalled, true)) continue;
     PIPESTAGE_LOG_WARN("a second signal: leaving at once");
     _exit(1);
   }
@@ -171,6 +180,7 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   options.communicator_timeout = absl::Seconds(flags.communicator_timeout_s);
   options.executor.receive = {flags.receive_window, flags.receive_window_bytes};
   options.executor.send = {flags.send_window, flags.checksum};
+  options.feed_window_bytes = flags.feed_window_bytes;
   options.loader = loader.get();
   options.clock = Clock::Real();
   options.random = [&] {

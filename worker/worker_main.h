@@ -27,6 +27,7 @@ struct WorkerFlags {
   int receive_window = 16;
   int64_t receive_window_bytes = int64_t{256} << 20;
   int send_window = 16;
+  int64_t feed_window_bytes = int64_t{8} << 20;
   double communicator_timeout_s = 0;
   double drain_s = 30;
   bool checksum = false;

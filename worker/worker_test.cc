@@ -74,6 +74,7 @@ class WorkerTest : public ::testing::Test {
       return InprocCommunicator::Create(options);
     };
     options.min_backoff = absl::Milliseconds(5);
+    options.feed_window_bytes = feed_window_bytes_;
     options.loader = loader_.get();
     options.clock = Clock::Real();
     options.random = [] { return 0.5; };
@@ -158,6 +159,7 @@ class WorkerTest : public ::testing::Test {
   }
 
   int num_ranks_ = 0;
+  int64_t feed_window_bytes_ = 1 << 20;
   std::unique_ptr<FakeCoordinator> coordinator_;
   std::unique_ptr<ToyStageLoader> loader_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -187,6 +189,33 @@ TEST_F(WorkerTest, CallsRunEndToEnd) {
     ExpectExact(call, Rows(7, 10 * call));
     EXPECT_TRUE(AwaitDone(call, 0).complete());
   }
+}
+
+TEST_F(WorkerTest, FeedLimitRisesAsCallsTakeWhatTheyWereFed) {
+  feed_window_bytes_ = 32;
+  Start(1);
+  Serve(DigitPipeline(2), 2);
+  ASSERT_THAT(coordinator_->Form(1), IsOk());
+
+  Run(1, Rows(4), 2);  // 16 bytes a microbatch
+
+  constexpr auto kFeedLimit = v1::WorkerMessage::kFeedLimit;
+  EXPECT_EQ(coordinator_->hello(0).feed_window_bytes(), 32);
+  EXPECT_EQ(coordinator_->Await(0, kFeedLimit).feed_limit().bytes(), 48);
+  EXPECT_EQ(coordinator_->Await(0, kFeedLimit).feed_limit().bytes(), 64);
+  ExpectExact(1, Rows(4));
+}
+
+TEST_F(WorkerTest, FeedsOfACallThatIsNotKnownAreGivenBack) {
+  feed_window_bytes_ = 32;
+  Start(1);
+
+  coordinator_->Send(0, MakeFeed(/*call=*/77, Rows(4), 2));
+
+  EXPECT_EQ(coordinator_->Await(0, v1::WorkerMessage::kFeedLimit)
+                .feed_limit()
+                .bytes(),
+            64);
 }
 
 TEST_F(WorkerTest, OneRankNeedsNoOther) {

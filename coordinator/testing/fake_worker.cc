@@ -26,6 +26,7 @@ v1::Hello MakeHello(const FakeWorker::Options& options) {
   hello.set_incarnation(options.incarnation);
   hello.set_requested_rank(options.requested_rank);
   hello.set_device("cpu");
+  hello.set_feed_window_bytes(options.feed_window_bytes);
   for (const auto& backend : options.backends) hello.add_backends(backend);
   return hello;
 }

@@ -50,6 +50,8 @@ class FakeWorker {
     std::function<absl::Status()> form;
     std::function<absl::Status(const v1::LoadStages&)> load;
     bool answers_pings = true;
+    // How much it lets itself be fed; a test that raises it says so itself.
+    int64_t feed_window_bytes = int64_t{1} << 40;
     // Outputs larger than this go ahead of CallDone.
     size_t riding_bytes = 64 << 10;
   };
