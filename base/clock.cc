@@ -1,6 +1,5 @@
 #include "base/clock.h"
 
-
 #include <chrono>
 
 #include "absl/time/clock.h"

@@ -31,8 +31,9 @@ inline constexpr absl::string_view kStaleEpoch = "STALE_EPOCH";
 inline constexpr absl::string_view kDraining = "DRAINING";
 }  // namespace reason
 
-// `status` with an ErrorInfo attached (replacing one it had). Metadata keys in use:
-// worker, rank, stage, microbatch, action, expected, actual, model, version, file.
+// `status` with an ErrorInfo attached (replacing one it had). Metadata keys in
+// use: worker, rank, stage, microbatch, action, expected, actual, model,
+// version, file.
 absl::Status WithReason(
     absl::Status status, absl::string_view reason,
     std::initializer_list<std::pair<absl::string_view, std::string>> metadata =

@@ -8,8 +8,8 @@
 
 namespace pipestage {
 
-// An integer that names one kind of thing, so that a rank is never passed where a
-// stage is wanted. Cheap as the integer it holds; printed as the bare number.
+// An integer that names one kind of thing, so that a rank is never passed where
+// a stage is wanted. Cheap as the integer it holds; printed as the bare number.
 template <typename Tag, typename Value>
 class StrongId {
  public:

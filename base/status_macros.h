@@ -1,8 +1,8 @@
 #ifndef PIPESTAGE_BASE_STATUS_MACROS_H_
 #define PIPESTAGE_BASE_STATUS_MACROS_H_
 
-// PIPESTAGE_RETURN_IF_ERROR and PIPESTAGE_ASSIGN_OR_RETURN: the shape of today's
-// absl/status/status_macros.h, which Debian's Abseil (20220623) lacks.
+// PIPESTAGE_RETURN_IF_ERROR and PIPESTAGE_ASSIGN_OR_RETURN: the shape of
+// today's absl/status/status_macros.h, which Debian's Abseil (20220623) lacks.
 
 #include <utility>
 
@@ -10,12 +10,11 @@
 #include "absl/status/statusor.h"
 
 // Returns from the enclosing function if `expr`, an absl::Status, is not OK.
-#define PIPESTAGE_RETURN_IF_ERROR(expr)                   \
-  do {                                                    \
-    if (::absl::Status pipestage_status = (expr);         \
-        !pipestage_status.ok()) {                         \
-      return pipestage_status;                            \
-    }                                                     \
+#define PIPESTAGE_RETURN_IF_ERROR(expr)                                     \
+  do {                                                                      \
+    if (::absl::Status pipestage_status = (expr); !pipestage_status.ok()) { \
+      return pipestage_status;                                              \
+    }                                                                       \
   } while (false)
 
 // Assigns the value of `expr`, an absl::StatusOr, to `lhs` (which may declare a

@@ -27,8 +27,7 @@ MATCHER(IsOk, "is OK") {
   return GetStatus(arg).ok();
 }
 
-MATCHER_P(StatusIs, code,
-          "has status code " + absl::StatusCodeToString(code)) {
+MATCHER_P(StatusIs, code, "has status code " + absl::StatusCodeToString(code)) {
   *result_listener << GetStatus(arg).ToString();
   return GetStatus(arg).code() == code;
 }
@@ -52,8 +51,8 @@ MATCHER_P(IsOkAndHolds, value, "") {
   return ::testing::ExplainMatchResult(value, *arg, result_listener);
 }
 
-#define PIPESTAGE_ASSERT_OK_AND_ASSIGN(lhs, expr)                           \
-  PIPESTAGE_ASSERT_OK_AND_ASSIGN_IMPL(                                      \
+#define PIPESTAGE_ASSERT_OK_AND_ASSIGN(lhs, expr) \
+  PIPESTAGE_ASSERT_OK_AND_ASSIGN_IMPL(            \
       PIPESTAGE_TEST_CONCAT(pipestage_statusor_, __LINE__), lhs, expr)
 #define PIPESTAGE_ASSERT_OK_AND_ASSIGN_IMPL(statusor, lhs, expr) \
   auto statusor = (expr);                                        \

@@ -2,7 +2,8 @@
 // client's half of side_by_side.py, in C++ so that no Python stands in the way.
 //
 // Reads one JSON command a line from standard input:
-//   {"model": "tiny", "version": "1", "rows": 4, "width": 16, "microbatches": 4,
+//   {"model": "tiny", "version": "1", "rows": 4, "width": 16, "microbatches":
+//   4,
 //    "calls": 30, "schedule": "1F1B", "outputs": true, "in_flight": 1}
 // and answers each with one JSON line: arrays of seconds, one entry a call.
 

@@ -105,8 +105,8 @@ absl::StatusOr<std::vector<Dispatcher::RankMessages>> Dispatcher::MakeMessages(
     const std::shared_ptr<EvalCall>& call) const {
   const LoadedModel& model = call->model();
   const Microbatches& microbatches = call->setup().microbatches;
-  auto feeds = PlanFeeds(model.contract(), call->plan(), microbatches,
-                         call->inputs());
+  auto feeds =
+      PlanFeeds(model.contract(), call->plan(), microbatches, call->inputs());
   const v1::CoordinatorMessage run = MakeRun(*call);
   std::vector<RankMessages> messages(model.placement.num_ranks);
   for (size_t r = 0; r < messages.size(); ++r) {

@@ -42,8 +42,7 @@ std::map<Rank, std::vector<StageIndex>> TakersOf(
 }
 
 std::vector<Argument> Arguments(const PackageContract& contract,
-                                const Plan& plan,
-                                const CallInputs& inputs) {
+                                const Plan& plan, const CallInputs& inputs) {
   std::vector<Argument> arguments;
   int index = 0;
   for (const TensorContract& input : contract.inputs) {
@@ -54,10 +53,8 @@ std::vector<Argument> Arguments(const PackageContract& contract,
   for (const TensorContract& target : contract.targets) {
     const auto found = inputs.targets.find(target.name);
     if (found != inputs.targets.end()) {
-      arguments.push_back({index,
-                           target.axis,
-                           &found->second,
-                           {{plan.owner(last), {last}}}});
+      arguments.push_back(
+          {index, target.axis, &found->second, {{plan.owner(last), {last}}}});
     }
     ++index;
   }
@@ -96,9 +93,8 @@ int FirstUse(const Feed& feed, const std::vector<StageIndex>& stages,
   for (const StageIndex stage : stages) {
     const auto& positions = plan.forward_positions[stage.value()];
     const auto begin = positions.begin() + feed.first_microbatch;
-    const auto end = feed.num_microbatches == 0
-                         ? positions.end()
-                         : begin + feed.num_microbatches;
+    const auto end = feed.num_microbatches == 0 ? positions.end()
+                                                : begin + feed.num_microbatches;
     first = std::min(first, *std::min_element(begin, end));
   }
   return first;

@@ -31,9 +31,9 @@ struct Feed {
 
 // What each rank is to be fed, in the order in which its part of the plan uses
 // it first: the first microbatch can start while the last is on its way, and
-// nothing lies long at a worker. Positional inputs go to the owner of stage 0, keyword inputs to
-// every owner of a stage that declares them, once; targets to the owner of the
-// last stage.
+// nothing lies long at a worker. Positional inputs go to the owner of stage 0,
+// keyword inputs to every owner of a stage that declares them, once; targets to
+// the owner of the last stage.
 //
 // `inputs` has been bound to `contract`, and outlives the result.
 std::vector<std::vector<Feed>> PlanFeeds(const PackageContract& contract,

@@ -80,7 +80,8 @@ TEST(FeedsTest, ArgumentsGoToTheRanksThatNeedThemOnce) {
   const auto microbatches = *Microbatches::Create(5, 3);
   const CallInputs inputs = InputsOf(5, 2);
 
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]), ElementsAre(T(0, 0, 3)));
@@ -93,7 +94,8 @@ TEST(FeedsTest, LargeArgumentsAreCutIntoWholeMicrobatchesInOrder) {
   const auto microbatches = *Microbatches::Create(5, 5);
   const CallInputs inputs = InputsOf(5, 100 << 10);
 
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]),
@@ -106,7 +108,8 @@ TEST(FeedsTest, MicrobatchLargerThanAMessageIsOneMessage) {
   const auto microbatches = *Microbatches::Create(2, 2);
   const CallInputs inputs = InputsOf(2, 300 << 10);
 
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   using T = std::tuple<int, int, int>;
   EXPECT_THAT(Summary(feeds[0]), ElementsAre(T(0, 0, 1), T(0, 1, 1)));
@@ -134,7 +137,8 @@ TEST(FeedsTest, RowsAlongAxis0AreNotCopied) {
   const auto contract = FourStages();
   const auto microbatches = *Microbatches::Create(5, 5);
   const CallInputs inputs = InputsOf(5, 100 << 10);
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   const auto message = MakeFeedMessage(feeds[0][1], microbatches);
 
@@ -150,7 +154,8 @@ TEST(FeedsTest, PartsAlongAnotherAxisFollowEachOtherContiguously) {
   const auto contract = FourStages();
   const auto microbatches = *Microbatches::Create(3, 2);  // 2 rows, then 1
   const CallInputs inputs = InputsOf(3, 1);  // offset: 0 1 2 / 3 4 5
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   const auto message = MakeFeedMessage(feeds[1][1], microbatches);
 
@@ -167,7 +172,8 @@ TEST(FeedsTest, InputOfFirstAndAnotherStageGoesToBothRanks) {
   const auto microbatches = *Microbatches::Create(2, 1);
   const CallInputs inputs = InputsOf(2, 1);
 
-  const auto feeds = PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
+  const auto feeds =
+      PlanFeeds(contract, *PlanOf(microbatches), microbatches, inputs);
 
   EXPECT_EQ(feeds[0].size(), 1);
   EXPECT_EQ(feeds[1].size(), 4);

@@ -93,7 +93,9 @@ class Binder {
           }));
     };
     for (const auto& [name, tensor] : tensors) {
-      const auto same_name = [&](const auto& t) { return t.name == name; };
+      const auto same_name = [&name = name](const auto& t) {
+        return t.name == name;
+      };
       if (std::any_of(wanted.begin(), wanted.end(), same_name)) continue;
       return Invalid(reason::kInvalidInput,
                      absl::StrCat(kind, " \"", name, "\" is not known; ",

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-query() { bazel query --noshow_progress --keep_going "$@" 2>/dev/null; }
+query() { bazel query --noshow_progress --ui_event_filters=-info "$@"; }
 
 failed=0
 fail() { printf 'lint: %s\n' "$*" >&2; failed=1; }

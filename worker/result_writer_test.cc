@@ -30,7 +30,8 @@ class ResultWriterTest : public ::testing::Test {
     call_.model = model;
     call_.plan = std::make_shared<RankPlan>(MakeToyPlans(
         1, static_cast<int>(pipeline.stages.size()), num_microbatches)[0]);
-    call_.inbox = std::make_shared<CallInbox>(CallId(9), FeedWindow::Unbounded());
+    call_.inbox =
+        std::make_shared<CallInbox>(CallId(9), FeedWindow::Unbounded());
     ResultWriter::Options options;
     options.piece_bytes = piece_bytes;
     return std::make_unique<ResultWriter>(options, call_, &outbox_, &loader_,

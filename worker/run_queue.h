@@ -23,8 +23,8 @@ namespace pipestage {
 // What the compute thread has to do, in the order in which the coordinator said
 // it: form communicators, run calls. The link's thread puts in.
 //
-// Thread-safe; BeginAttachment before runs and feeds. At any time one generation
-// is current; work of others is dropped.
+// Thread-safe; BeginAttachment before runs and feeds. At any time one
+// generation is current; work of others is dropped.
 class RunQueue {
  public:
   // Exactly one of the two.

@@ -69,8 +69,6 @@ def test_memory_for_activations_is_flat_from_4_to_512_microbatches(cluster):
     assert growth_from_4_to_512_microbatches(cluster)[1] < 16 << 20
 
 
-@pytest.mark.xfail(reason="open: the coordinator does not yet wait for a slow first worker; what it was fed and has "
-                   "not run lies in its memory", strict=False)
 def test_memory_for_inputs_is_flat_from_4_to_512_microbatches(cluster):
     assert growth_from_4_to_512_microbatches(cluster)[0] < 16 << 20
 

@@ -127,7 +127,8 @@ void ExecutorCluster::Prepare(const std::vector<ToyCall>& calls) {
     auto& inboxes = inboxes_.emplace_back();
     const CallId id(next_call_++);
     for (int r = 0; r < options_.num_ranks; ++r) {
-      inboxes.push_back(std::make_shared<CallInbox>(id, FeedWindow::Unbounded()));
+      inboxes.push_back(
+          std::make_shared<CallInbox>(id, FeedWindow::Unbounded()));
     }
     if (calls[n].feed) Feed(calls[n], static_cast<int>(n));
   }
