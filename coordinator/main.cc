@@ -106,6 +106,8 @@ sigset_t BlockTerminationSignals() {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGUSR1);  // our own: drained
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A log's or peer's end that has gone is an error to handle, no death.
+  signal(SIGPIPE, SIG_IGN);
   return signals;
 }
 

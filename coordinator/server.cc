@@ -142,7 +142,7 @@ void Server::ArmTick() {
 void Server::OnViewChanged(const std::shared_ptr<const PipelineView>& view) {
   dispatcher_.OnViewChanged(*view);
   models_.OnViewChanged(view);
-  startup_models_.Load();
+  if (CheckAttached(*view, view->num_ranks()).ok()) startup_models_.Load();
   UpdateHealth();
 }
 

@@ -21,7 +21,8 @@ class StartupModels {
   // `models` is not owned and outlives every load.
   StartupModels(std::vector<v1::ModelRef> refs, ModelRegistry* models);
 
-  // Tries those that are not loaded yet. Call when workers have come.
+  // Tries those that are not loaded yet. Call when all workers are
+  // there.
   void Load() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -156,6 +156,8 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   // Before there are other threads, which inherit it.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Gloo writes to sockets whose other end may have died.
+  signal(SIGPIPE, SIG_IGN);
   PIPESTAGE_ASSIGN_OR_RETURN(const std::unique_ptr<StageLoader> loader,
                              parts.make_loader(flags));
   PIPESTAGE_ASSIGN_OR_RETURN(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from reading import leftovers
+from safetensors.torch import load_file
 from torch import nn
 
 from pipestage.export import (
@@ -323,11 +324,29 @@ def test_split_point_that_is_not_there_is_refused(tmp_path):
         export_module(Skip(), {"x": X}, tmp_path, "m", "1", split_points=["d"])
 
 
-@pytest.mark.xfail(reason="open: torch.export itself trips over a shared parameter in an nn.Sequential here, before "
-                   "ours can name it", strict=False)
 def test_parameter_on_both_sides_of_a_split_is_refused(tmp_path):
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     model[2].weight = model[0].weight
 
     with pytest.raises(ExportError, match="are one tensor in several stages"):
         export_module(model, {"input": X}, tmp_path, "m", "1", split_points=["1"])
+
+
+def test_submodule_on_both_sides_of_a_split_is_refused(tmp_path):
+    layer = nn.Linear(4, 4)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+
+    with pytest.raises(ExportError, match="are one tensor in several stages|under several names"):
+        export_module(model, {"input": X}, tmp_path, "m", "1", split_points=["1"])
+
+
+def test_parameter_tied_across_a_split_is_written_into_both_stages(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    model[2].weight = model[0].weight
+
+    export_module(model, {"input": X}, tmp_path, "m", "1", split_points=["1"],
+                  tied=[("0:0.weight", "1:2.weight")])
+
+    weights = [load_file(tmp_path / "m" / "1" / "weights" / f"{s}.safetensors") for s in (0, 1)]
+    assert torch.equal(weights[0]["0.weight"], weights[1]["2.weight"])
+    assert model[2].weight is model[0].weight

@@ -106,7 +106,7 @@ class Cluster:
     def wait_ready(self, timeout=60):
         def ready():
             for name, process in [("coordinator", self.coordinator)] + list(self.workers.items()):
-                assert process.child.poll() is None, f"{name} ended: {self.logs()}"
+                assert process.child.poll() is None, f"{name} ended with code {process.child.poll()}: {self.logs()}"
             status = self.status()
             return status is not None and status.state == "READY"
 

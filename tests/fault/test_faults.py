@@ -131,6 +131,15 @@ def test_killed_worker_ends_the_call_in_seconds_and_the_pipeline_forms_again(clu
     assert_exact(cluster.client)
 
 
+def test_broken_pipe_kills_no_daemon(cluster):
+    """What the kernel sends to whoever writes to a peer that has died."""
+    for process in [cluster.coordinator, *cluster.workers.values()]:
+        process.signal(signal.SIGPIPE)
+
+    for process in [cluster.coordinator, *cluster.workers.values()]:
+        assert process.child.poll() is None
+
+
 def test_silent_worker_is_given_up_and_comes_back(cluster):
     thread, answer = call_in_background(cluster, model="sleepy", inputs={"x": rows(80)}, num_microbatches=80)
     wait_for(lambda: running(cluster) >= 1, "the call to run")

@@ -19,6 +19,7 @@ from pipestage.export.weights import refuse_shared
 
 _STAGE_PREFIX = "submod_pp_"
 
+
 def split_spec(spec: PipelineSpec) -> PipelineSpec:
     """`spec` with its module cut into stages.
 
@@ -80,19 +81,50 @@ def _annotated(module: nn.Module,
             marked.__dict__.pop("_orig_forward", None)
 
 
+@contextlib.contextmanager
+def _aliases_apart(module: nn.Module) -> Iterator[None]:
+    """Gives every name of a tensor an object of its own over the same storage.
+
+    The split looks tensors up by identity and takes any of their names, in the
+    order of a set, also one that the stage does not have. Who shares storage is
+    still seen when the stages' weights are looked at.
+    """
+    seen: set[int] = set()
+    replaced: list[tuple[dict, str, torch.Tensor]] = []
+    for owner in module.modules():
+        for tensors in (owner._parameters, owner._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if id(tensor) in seen:
+                    replaced.append((tensors, name, tensor))
+                    tensors[name] = _alias_of(tensor)
+                seen.add(id(tensor))
+    try:
+        yield
+    finally:
+        for tensors, name, tensor in replaced:
+            tensors[name] = tensor
+
+
+def _alias_of(tensor: torch.Tensor) -> torch.Tensor:
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+    return tensor.detach()
+
+
 def _cut(spec: PipelineSpec, points: Mapping[str, SplitPoint],
          train: bool) -> _Cut:
     module, specs = spec.module, spec.input_specs()
     sizes = example_sizes(spec, {**specs, **spec.target_specs()})
     examples = [example_of(s, spec.inputs[n], sizes) for n, s in specs.items()]
     call = Call([], specs, examples, spec.sizes)
-    with _annotated(module, points):
+    with _annotated(module, points), _aliases_apart(module):
         traced = trace("the module", module, call, last=True, train=train,
                        check_operators=False)
         order = list(traced.keyword_inputs)
         with mode(module, train):
-            pipe = Pipe._from_traced(module, traced.program,
-                                     split_policy=_localise_sizes)
+            pipe = _split(module, traced.program)
     if pipe.num_stages != len(points) + 1:
         raise ExportError(
             f"{len(points)} split points gave {pipe.num_stages} stages: a split "
@@ -103,6 +135,18 @@ def _cut(spec: PipelineSpec, points: Mapping[str, SplitPoint],
         _name_outputs(stage, None)
     _name_outputs(cut.stages[-1], traced.output_names)
     return cut
+
+
+def _split(module: nn.Module, program: torch.export.ExportedProgram) -> Pipe:
+    try:
+        return Pipe._from_traced(module, program, split_policy=_localise_sizes)
+    except AssertionError as error:
+        if "not found in model" not in str(error):
+            raise
+        raise ExportError(
+            "a submodule that the module has under several names is used on both "
+            f"sides of a split ({error}): give each stage a submodule of its own, "
+            "or split elsewhere") from error
 
 
 def _check_replicated(pipe: Pipe, tied: Sequence[Sequence[str]]) -> None:
