@@ -31,8 +31,10 @@ namespace pipestage {
 class ReceiveWindow {
  public:
   struct Options {
-    int max_messages = 16;
-    int64_t max_bytes = int64_t{256} << 20;
+    // Gloo is the faster the more small receives are posted; the bytes limit is
+    // what bounds memory.
+    int max_messages = 1024;
+    int64_t max_bytes = int64_t{64} << 20;
     bool operator==(const Options&) const = default;
   };
   struct Expected {

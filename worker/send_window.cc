@@ -37,7 +37,7 @@ bool AllOnHost(absl::Span<const StageTensor> tensors) {
 SendWindow::SendWindow(Communicator* communicator, Options options)
     : communicator_(communicator),
       options_(options),
-      operations_(communicator->size()) {}
+      peers_(communicator->size()) {}
 
 SendWindow::~SendWindow() = default;
 
@@ -78,22 +78,32 @@ absl::Status SendWindow::SendVoid(Rank to, MessageHeader header,
   return Start(to, parts, std::move(outgoing));
 }
 
+absl::Status SendWindow::MakeRoom(Peer& peer, int64_t bytes) {
+  while (peer.sent.size() >= options_.max_messages ||
+         (peer.sent.size() >= 2 && peer.bytes + bytes > options_.max_bytes)) {
+    PIPESTAGE_RETURN_IF_ERROR(peer.sent.front().operation->Wait());
+    peer.bytes -= peer.sent.front().bytes;
+    peer.sent.pop_front();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SendWindow::Start(Rank to, absl::Span<const ConstPart> parts,
                                std::shared_ptr<const void> keepalive) {
-  auto& operations = operations_[to.value()];
-  while (operations.size() >= options_.max_messages) {
-    PIPESTAGE_RETURN_IF_ERROR(operations.front()->Wait());
-    operations.pop_front();
-  }
+  Peer& peer = peers_[to.value()];
+  int64_t bytes = 0;
+  for (const ConstPart& part : parts) bytes += static_cast<int64_t>(part.size);
+  PIPESTAGE_RETURN_IF_ERROR(MakeRoom(peer, bytes));
   PIPESTAGE_ASSIGN_OR_RETURN(
       std::unique_ptr<Operation> operation,
       communicator_->Send(to, parts, std::move(keepalive)));
-  operations.push_back(std::move(operation));
+  peer.sent.push_back({std::move(operation), bytes});
+  peer.bytes += bytes;
   return absl::OkStatus();
 }
 
 int SendWindow::outstanding(Rank to) const {
-  return static_cast<int>(operations_[to.value()].size());
+  return static_cast<int>(peers_[to.value()].sent.size());
 }
 
 }  // namespace pipestage

@@ -25,7 +25,9 @@ namespace pipestage {
 class SendWindow {
  public:
   struct Options {
-    int max_messages = 16;
+    int max_messages = 64;
+    // Of payloads; two messages are under way whatever their size.
+    int64_t max_bytes = int64_t{64} << 20;
     bool checksum = false;  // of payloads in host memory
     bool operator==(const Options&) const = default;
   };
@@ -48,12 +50,23 @@ class SendWindow {
   int outstanding(Rank to) const;
 
  private:
+  struct Sent {
+    std::unique_ptr<Operation> operation;
+    int64_t bytes;
+  };
+  struct Peer {
+    std::deque<Sent> sent;
+    int64_t bytes = 0;
+  };
+
+  // Waits until a message of this size may go.
+  absl::Status MakeRoom(Peer& peer, int64_t bytes);
   absl::Status Start(Rank to, absl::Span<const ConstPart> parts,
                      std::shared_ptr<const void> keepalive);
 
   Communicator* const communicator_;
   const Options options_;
-  std::vector<std::deque<std::unique_ptr<Operation>>> operations_;  // by rank
+  std::vector<Peer> peers_;  // by rank
 };
 
 }  // namespace pipestage

@@ -215,5 +215,21 @@ TEST_F(WindowsTest, SenderWaitsOnlyWhenItsWindowIsFull) {
   EXPECT_EQ(sends.outstanding(kReceiver), 2);
 }
 
+TEST_F(WindowsTest, SenderOfLargeMessagesHasTwoOfThemUnderWay) {
+  SendWindow sends(communicators_[0].get(), {.max_bytes = 1});
+  ReceiveWindow receives = MakeReceiveWindow({});
+  ASSERT_THAT(sends.Send(kReceiver, Header(0), Tensors(0)), IsOk());
+  ASSERT_THAT(sends.Send(kReceiver, Header(1), Tensors(1)), IsOk());
+  EXPECT_EQ(sends.outstanding(kReceiver), 2);
+  for (int m = 0; m < 2; ++m) {
+    EXPECT_THAT(receives.Take(Expect(receives, m)), IsOk());
+  }
+
+  ASSERT_THAT(sends.Send(kReceiver, Header(2), Tensors(2)), IsOk());
+
+  EXPECT_EQ(sends.outstanding(kReceiver), 2);
+  EXPECT_THAT(receives.Take(Expect(receives, 2)), IsOk());
+}
+
 }  // namespace
 }  // namespace pipestage

@@ -62,6 +62,11 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
                  "messages on their way, for each peer")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_option(
+         "--send-window-bytes", flags.send_window_bytes,
+         "bytes on their way, for each peer; two messages always may be")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 50))
+      ->capture_default_str();
   app.add_option("--feed-window-bytes", flags.feed_window_bytes,
                  "bytes of inputs and targets received ahead of the calls that "
                  "use them")
@@ -181,7 +186,8 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   options.network_interface = flags.network_interface;
   options.communicator_timeout = absl::Seconds(flags.communicator_timeout_s);
   options.executor.receive = {flags.receive_window, flags.receive_window_bytes};
-  options.executor.send = {flags.send_window, flags.checksum};
+  options.executor.send = {flags.send_window, flags.send_window_bytes,
+                           flags.checksum};
   options.feed_window_bytes = flags.feed_window_bytes;
   options.loader = loader.get();
   options.clock = Clock::Real();

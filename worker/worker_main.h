@@ -24,9 +24,10 @@ struct WorkerFlags {
   std::string host = "127.0.0.1";
   std::string network_interface;
   int threads = 1;  // within an operator, on the CPU
-  int receive_window = 16;
-  int64_t receive_window_bytes = int64_t{256} << 20;
-  int send_window = 16;
+  int receive_window = 1024;
+  int64_t receive_window_bytes = int64_t{64} << 20;
+  int send_window = 64;
+  int64_t send_window_bytes = int64_t{64} << 20;
   int64_t feed_window_bytes = int64_t{8} << 20;
   double communicator_timeout_s = 0;
   double drain_s = 30;
