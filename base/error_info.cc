@@ -2,6 +2,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "base/plain_text.h"
 
 namespace pipestage {
 namespace {
@@ -13,8 +14,8 @@ constexpr absl::string_view kTypeUrl =
 constexpr size_t kMaxMessageBytes = 2048;
 
 std::string Truncated(absl::string_view message) {
-  if (message.size() <= kMaxMessageBytes) return std::string(message);
-  return absl::StrCat(message.substr(0, kMaxMessageBytes), " ...");
+  if (message.size() <= kMaxMessageBytes) return ToUtf8(message);
+  return absl::StrCat(ToUtf8(message, kMaxMessageBytes), " ...");
 }
 
 }  // namespace

@@ -59,5 +59,22 @@ TEST(ErrorInfoTest, UnknownCodeFromAPeerBecomesUnknown) {
   EXPECT_THAT(FromRpcStatus(rpc_status), StatusIs(absl::StatusCode::kUnknown));
 }
 
+// A message that does not parse would end the link it travels on.
+TEST(ErrorInfoTest, TextThatIsNotUtf8StillTravels) {
+  std::string message(1, 'x');
+  for (int i = 0; i < 2000; ++i) message += "é";  // cut within one
+  for (const std::string& text : {message, std::string("stage \xFF")}) {
+    const std::string sent =
+        ToRpcStatus(WithReason(absl::AbortedError(text), reason::kStageFailed,
+                               {{"file", text}}))
+            .SerializeAsString();
+
+    v1::RpcStatus received;
+
+    ASSERT_TRUE(received.ParseFromString(sent));
+    EXPECT_TRUE(GetErrorInfo(FromRpcStatus(received)).has_value());
+  }
+}
+
 }  // namespace
 }  // namespace pipestage

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error_info.h"
+#include "base/plain_text.h"
 #include "proto/protocol_version.h"
 
 namespace pipestage {
@@ -95,9 +96,9 @@ absl::StatusOr<Rank> Membership::Attach(AttachmentId attachment,
   Member member;
   member.attachment = attachment;
   member.rank = rank;
-  member.name = hello.name().substr(0, 256);
+  member.name = ToUtf8(hello.name(), 256);
   member.incarnation = Incarnation(hello.incarnation());
-  member.device = hello.device().substr(0, 256);
+  member.device = ToUtf8(hello.device(), 256);
   member.backends.assign(hello.backends().begin(), hello.backends().end());
   member.attached_at = member.last_heard = now;
   members_[rank.value()] = std::move(member);

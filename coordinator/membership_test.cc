@@ -297,5 +297,14 @@ TEST_F(MembershipTest, NewsOfAnOlderGenerationChangeNothing) {
   EXPECT_EQ(membership_.state(), Membership::State::kReady);
 }
 
+TEST_F(MembershipTest, NameCutInsideACharacterStaysText) {
+  v1::Hello hello = HelloOf(11);
+  hello.set_name(std::string(255, 'a') + "é");
+
+  ASSERT_TRUE(Attach(1, hello).ok());
+
+  EXPECT_EQ(membership_.Find(AttachmentId(1))->name, std::string(255, 'a'));
+}
+
 }  // namespace
 }  // namespace pipestage

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "coordinator/model_description.h"
 #include "coordinator/model_ref.h"
@@ -38,7 +39,7 @@ void ModelRegistry::FillState(const Entry& entry, v1::Model& model) const {
                   : served.ok()                      ? v1::SERVING
                                                      : v1::INTERRUPTED);
   if (model.state() == v1::INTERRUPTED) {
-    model.set_problem(std::string(served.message()));
+    model.set_problem(ToUtf8(served.message()));
   }
 }
 
@@ -52,7 +53,7 @@ v1::Model ModelRegistry::Describe(const Key& key) const {
   broken.set_name(key.first);
   broken.set_version(key.second);
   broken.set_state(v1::BROKEN);
-  broken.set_problem(std::string(model.status().message()));
+  broken.set_problem(ToUtf8(model.status().message()));
   return broken;
 }
 
