@@ -24,7 +24,9 @@ using CommunicatorFactory =
         const std::string& backend, const CommunicatorOptions& options)>;
 
 // The current communicator where both threads reach it: the compute thread
-// forms and uses it, the link's thread ends it, also while it is being formed.
+// forms and uses it, the link's thread ends it, also while it waits for the
+// other ranks at the rendezvous. What a backend does after that (NCCL's own
+// handshake) ends only by itself or by its timeout.
 //
 // Thread-safe.
 class CommunicatorSlot {

@@ -31,8 +31,9 @@ namespace pipestage {
 class ReceiveWindow {
  public:
   struct Options {
-    // Gloo is the faster the more small receives are posted; the bytes limit is
-    // what bounds memory.
+    // For host memory: Gloo is the faster the more small receives are posted,
+    // and the bytes bound memory. On a GPU each occupies a place in the
+    // driver's queue: take fewer.
     int max_messages = 1024;
     int64_t max_bytes = int64_t{64} << 20;
     bool operator==(const Options&) const = default;

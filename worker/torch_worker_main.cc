@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/torch/torch_device.h"
 #include "worker/torch/torch_stage_loader.h"
@@ -14,7 +15,19 @@ namespace pipestage {
 namespace {
 
 std::string DeviceOf(const WorkerFlags& flags) {
-  return flags.device == "auto" ? DetectDevice() : flags.device;
+  if (flags.device != "auto") return flags.device;
+  return AutomaticDevice(CountGpus(), flags.index, flags.workers_on_host);
+}
+
+// A person with GPUs would wonder why they idle.
+void ExplainDevice(const WorkerFlags& flags) {
+  const int gpus = CountGpus();
+  if (flags.device == "auto" && gpus > 0 && flags.workers_on_host > gpus) {
+    PIPESTAGE_LOG_WARN(
+        "{} workers share this host, which has {} GPUs; NCCL needs one for "
+        "each worker, so they use the CPU",
+        flags.workers_on_host, gpus);
+  }
 }
 
 // N of "cuda:N"; 0 of anything else.
@@ -29,6 +42,7 @@ int DeviceIndex(absl::string_view device) {
 
 absl::StatusOr<std::unique_ptr<StageLoader>> MakeLoader(
     const WorkerFlags& flags) {
+  ExplainDevice(flags);
   TorchStageLoader::Options options;
   options.device = DeviceOf(flags);
   options.intra_op_threads = flags.threads;

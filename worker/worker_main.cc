@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "worker/receive_window.h"
 #include "worker/resident_memory.h"
 #include "worker/worker.h"
 
@@ -35,7 +36,14 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--index", flags.index, "rank to ask for; -1: any")
       ->envname("PIPESTAGE_WORKER_INDEX")
       ->capture_default_str();
-  app.add_option("--device", flags.device, "auto, cpu or cuda:N")
+  app.add_option("--workers-on-host", flags.workers_on_host,
+                 "workers that share this machine; with fewer GPUs than that, "
+                 "--device auto is the CPU")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--device", flags.device,
+                 "auto, cpu or cuda:N; auto: GPU number --index modulo their "
+                 "count, if there is one")
       ->capture_default_str();
   app.add_option("--backend", flags.backend,
                  "how ranks exchange tensors: auto, or a name such as gloo or "
@@ -51,8 +59,9 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--receive-window", flags.receive_window,
-                 "messages received ahead, for each peer")
-      ->check(CLI::Range(1, 1 << 20))
+                 "messages received ahead, for each peer; 0: 1024, or 16 on a "
+                 "GPU, where each occupies a place in the driver's queue")
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--receive-window-bytes", flags.receive_window_bytes,
                  "bytes received ahead, for each peer")
@@ -157,6 +166,15 @@ void RunUntilStopped(Worker& worker, absl::Duration drain,
   stopper.join();
 }
 
+// A receive on a GPU is a kernel in the driver's queue of some thousand places:
+// a full one blocks whoever launches the next.
+int ReceiveWindowOf(const WorkerFlags& flags, DeviceKind device) {
+  if (flags.receive_window > 0) return flags.receive_window;
+  constexpr int kOnGpu = 16;
+  return device == DeviceKind::kHost ? ReceiveWindow::Options().max_messages
+                                     : kOnGpu;
+}
+
 absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   // Before there are other threads, which inherit it.
   const sigset_t signals = StopSignals();
@@ -185,7 +203,8 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   options.host = flags.host;
   options.network_interface = flags.network_interface;
   options.communicator_timeout = absl::Seconds(flags.communicator_timeout_s);
-  options.executor.receive = {flags.receive_window, flags.receive_window_bytes};
+  options.executor.receive = {ReceiveWindowOf(flags, loader->device()),
+                              flags.receive_window_bytes};
   options.executor.send = {flags.send_window, flags.send_window_bytes,
                            flags.checksum};
   options.feed_window_bytes = flags.feed_window_bytes;

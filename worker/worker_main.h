@@ -19,12 +19,13 @@ struct WorkerFlags {
   std::string repository;
   std::string name;              // empty: host:pid
   int index = -1;                // -1: any free rank
+  int workers_on_host = 1;       // how many share this machine's GPUs
   std::string device = "auto";   // auto, cpu, cuda:N
   std::string backend = "auto";  // auto, or one of the framework's
   std::string host = "127.0.0.1";
   std::string network_interface;
-  int threads = 1;  // within an operator, on the CPU
-  int receive_window = 1024;
+  int threads = 1;         // within an operator, on the CPU
+  int receive_window = 0;  // 0: as the device needs
   int64_t receive_window_bytes = int64_t{64} << 20;
   int send_window = 64;
   int64_t send_window_bytes = int64_t{64} << 20;

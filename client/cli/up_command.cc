@@ -69,6 +69,8 @@ std::vector<std::string> WorkerArgv(const UpFlags& flags, int index,
                                    absl::StrCat("worker-", index),
                                    "--index",
                                    absl::StrCat(index),
+                                   "--workers-on-host",
+                                   absl::StrCat(flags.num_workers),
                                    "--log-level",
                                    flags.log_level};
   argv.insert(argv.end(), extra.begin(), extra.end());
@@ -82,7 +84,7 @@ class UpCommand : public Command {
         "up", "a coordinator and workers on this machine, until Ctrl-C");
     command->add_option("--workers", flags_.num_workers, "how many")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 1024));
     command
         ->add_option("--model-repository", flags_.repository,
                      "folder of model packages")

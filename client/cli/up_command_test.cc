@@ -103,10 +103,11 @@ TEST_F(UpCommandTest, ItStartsIsReadyAndDrains) {
 TEST_F(UpCommandTest, WorkersAreToldWhereAndWhoTheyAre) {
   auto up = Up({"--threads", "3", "--", "--backend", "gloo"});
 
-  ReadUntil(*up, absl::StrCat("worker --coordinator ", coordinator_.address(),
-                              " --model-repository ", PathOf("models"),
-                              " --threads 3 --name worker-0 --index 0 "
-                              "--log-level info --backend gloo"));
+  ReadUntil(
+      *up, absl::StrCat("worker --coordinator ", coordinator_.address(),
+                        " --model-repository ", PathOf("models"),
+                        " --threads 3 --name worker-0 --index 0 "
+                        "--workers-on-host 1 --log-level info --backend gloo"));
 }
 
 TEST_F(UpCommandTest, ACoordinatorThatCannotServeIsAnError) {

@@ -93,7 +93,8 @@ class Cluster:
     def start_worker(self, index):
         self.workers[index] = Process(
             [self.worker_binary, "--coordinator", self.address, "--model-repository", self.repository,
-             "--index", index, "--name", f"w{index}", *self.worker_flags],
+             "--index", index, "--name", f"w{index}", "--device", "cpu",
+             *self.worker_flags],
             self.directory / f"worker{index}.log",
         )
 

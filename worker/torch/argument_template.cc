@@ -57,7 +57,7 @@ c10::IValue FitNumber(const c10::Argument& formal, c10::IValue number) {
     case c10::TypeKind::TensorType:
       return NumberAsTensor(number);
     case c10::TypeKind::FloatType:
-      return number.isComplexDouble() ? number : AsDouble(number);
+      return AsDouble(number);
     case c10::TypeKind::IntType:
       return number.isBool() ? c10::IValue(int64_t{number.toBool()}) : number;
     case c10::TypeKind::BoolType:
@@ -121,6 +121,20 @@ c10::IValue StringList(const std::vector<std::string>& strings) {
   return list;
 }
 
+absl::StatusOr<c10::IValue> ComplexNumber(const c10::Argument& formal,
+                                          const ExportedArgument& argument) {
+  const c10::TypeKind wanted = KindOf(formal);
+  if (wanted != c10::TypeKind::TensorType &&
+      wanted != c10::TypeKind::NumberType &&
+      wanted != c10::TypeKind::ComplexType) {
+    return Unsupported(absl::StrCat("a complex number for argument ",
+                                    formal.name(), ", a ", formal.type()->str(),
+                                    ","));
+  }
+  return FitNumber(
+      formal, c10::complex<double>(argument.floats[0], argument.floats[1]));
+}
+
 absl::StatusOr<c10::IValue> Literal(const c10::Argument& formal,
                                     const ExportedArgument& argument,
                                     c10::Device device) {
@@ -134,8 +148,7 @@ absl::StatusOr<c10::IValue> Literal(const c10::Argument& formal,
     case Kind::kFloat:
       return FitNumber(formal, argument.floats[0]);
     case Kind::kComplex:
-      return FitNumber(
-          formal, c10::complex<double>(argument.floats[0], argument.floats[1]));
+      return ComplexNumber(formal, argument);
     case Kind::kString:
       return c10::IValue(argument.text);
     case Kind::kStrings:

@@ -164,6 +164,12 @@ absl::Status GraphCompiler::CompileArguments(const ExportedNode& exported,
   return absl::OkStatus();
 }
 
+bool GraphCompiler::IsNumber(const ExportedArgument& argument) {
+  if (argument.kind != Kind::kValue) return false;
+  const auto ref = Lookup(argument.names[0]);
+  return ref.ok() && ref->is_number;
+}
+
 absl::Status GraphCompiler::CompileSymbolic(const ExportedNode& exported,
                                             CompiledNode& node) {
   if (exported.inputs.size() != static_cast<size_t>(node.symbolic->num_args)) {
@@ -176,7 +182,8 @@ absl::Status GraphCompiler::CompileSymbolic(const ExportedNode& exported,
     PIPESTAGE_ASSIGN_OR_RETURN(
         ArgumentTemplate argument,
         ArgumentTemplate::Create(any, input.argument, lookup(), device_));
-    if (argument.constant() && !argument.constant()->isScalar()) {
+    if (argument.constant() ? !argument.constant()->isScalar()
+                            : !IsNumber(input.argument)) {
       return absl::FailedPreconditionError(
           absl::StrCat("its argument ", input.name, " is no number"));
     }

@@ -39,6 +39,8 @@ class GraphCompiler {
   absl::Status CompileArguments(const ExportedNode& exported,
                                 const c10::FunctionSchema& schema,
                                 CompiledNode& node);
+  // Whether it is the value of an earlier node and no tensor.
+  bool IsNumber(const ExportedArgument& argument);
   absl::Status CompileSymbolic(const ExportedNode& exported,
                                CompiledNode& node);
   absl::Status CompileBlock(const ExportedNode& exported, CompiledNode& node);

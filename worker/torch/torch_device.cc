@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "ATen/Context.h"
@@ -92,9 +93,12 @@ DeviceScope::DeviceScope(c10::Device device)
   at::internal::lazy_init_num_threads();
 }
 
-std::string DetectDevice() {
-  return CountCudaDevices().ok() ? "cuda:0" : "cpu";
+std::string AutomaticDevice(int num_gpus, int index, int workers_on_host) {
+  if (num_gpus == 0 || workers_on_host > num_gpus) return "cpu";
+  return absl::StrCat("cuda:", std::max(index, 0) % num_gpus);
 }
+
+int CountGpus() { return CountCudaDevices().value_or(0); }
 
 std::string DescribeDevice(c10::Device device) {
   if (!device.is_cuda()) return "cpu";

@@ -18,8 +18,14 @@ namespace pipestage {
 // here, saying why.
 absl::StatusOr<c10::Device> OpenDevice(absl::string_view name);
 
-// "cuda:0" if CUDA is usable here, else "cpu".
-std::string DetectDevice();
+// The device of a worker that was given none: of the GPUs of this host the one
+// that its index falls on, so that workers with consecutive indices get one
+// each; the CPU if there is no GPU or fewer than workers on the host, because
+// NCCL needs one for each rank. An `index` below 0 counts as 0.
+std::string AutomaticDevice(int num_gpus, int index, int workers_on_host);
+
+// How many GPUs are usable here; 0 without a driver.
+int CountGpus();
 
 // While it lives, the calling thread computes on `device` and with as many
 // intra-op threads as the process was told to: OpenMP keeps that number for

@@ -68,7 +68,18 @@ absl::StatusOr<std::unique_ptr<TorchStageLoader>> TorchStageLoader::Create(
       new TorchStageLoader(options, device));
 }
 
+// A package is someone else's data: whatever it makes LibTorch throw, the
+// worker lives on.
 absl::StatusOr<std::unique_ptr<StageProgram>> TorchStageLoader::LoadProgram(
+    const ModelPackage& package, const ProgramRef& program,
+    const std::string& weights_file,
+    const std::vector<std::string>& keywords) const {
+  return CallTorch("loading", [&] {
+    return ReadProgram(package, program, weights_file, keywords);
+  });
+}
+
+absl::StatusOr<std::unique_ptr<StageProgram>> TorchStageLoader::ReadProgram(
     const ModelPackage& package, const ProgramRef& program,
     const std::string& weights_file,
     const std::vector<std::string>& keywords) const {
@@ -102,8 +113,8 @@ absl::StatusOr<std::unique_ptr<Stage>> TorchStageLoader::LoadStage(
                      " stages; there is no stage ", stage.value()));
   }
   const StageContract& wanted = contract.stages[stage.value()];
-  auto program = LoadProgram(package, wanted.program, wanted.weights_file,
-                             wanted.keyword_inputs);
+  absl::StatusOr<std::unique_ptr<StageProgram>> program = LoadProgram(
+      package, wanted.program, wanted.weights_file, wanted.keyword_inputs);
   absl::Status status = program.status();
   if (status.ok() && (*program)->signature() != nullptr) {
     status = CheckStageProgram(contract, wanted, *(*program)->signature());
@@ -134,7 +145,9 @@ absl::StatusOr<std::unique_ptr<LossFunction>> TorchStageLoader::LoadLoss(
     }
     program = *std::move(loaded);
   }
-  auto loss = MakeTorchLoss(contract, std::move(program), device_);
+  auto loss = CallTorch("preparing it", [&] {
+    return MakeTorchLoss(contract, std::move(program), device_);
+  });
   if (!loss.ok()) return Broken(package, what, loss.status());
   return loss;
 }

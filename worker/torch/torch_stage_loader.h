@@ -47,6 +47,10 @@ class TorchStageLoader : public StageLoader {
       const ModelPackage& package, const ProgramRef& program,
       const std::string& weights_file,
       const std::vector<std::string>& keywords) const;
+  absl::StatusOr<std::unique_ptr<StageProgram>> ReadProgram(
+      const ModelPackage& package, const ProgramRef& program,
+      const std::string& weights_file,
+      const std::vector<std::string>& keywords) const;
 
   const Options options_;
   const c10::Device device_;

@@ -350,6 +350,20 @@ TEST(TorchStageLoaderOptionsTest, WhatCannotBeIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(AutomaticDeviceTest, WorkersOfAHostGetAGpuEach) {
+  EXPECT_EQ(AutomaticDevice(8, 0, 8), "cuda:0");
+  EXPECT_EQ(AutomaticDevice(8, 7, 8), "cuda:7");
+  EXPECT_EQ(AutomaticDevice(8, 13, 1), "cuda:5");  // the second host of two
+  EXPECT_EQ(AutomaticDevice(1, 3, 1), "cuda:0");   // one GPU in each pod
+  EXPECT_EQ(AutomaticDevice(2, -1, 1), "cuda:0");  // any rank
+}
+
+TEST(AutomaticDeviceTest, WithoutAGpuForEachWorkerAllUseTheCpu) {
+  EXPECT_EQ(AutomaticDevice(0, 1, 1), "cpu");
+  EXPECT_EQ(AutomaticDevice(1, 0, 2), "cpu");
+  EXPECT_EQ(AutomaticDevice(1, 1, 2), "cpu");
+}
+
 TEST(TorchStageLoaderOptionsTest, ACudaDeviceThatIsNotThereIsRefused) {
   EXPECT_THAT(TorchStageLoader::Create({"cuda:99"}),
               StatusIs(kBroken, HasSubstr("CUDA")));

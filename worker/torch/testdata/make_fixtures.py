@@ -35,6 +35,25 @@ def strip(archive: bytes) -> bytes:
     return out.getvalue()
 
 
+def rewrite(archive: bytes, edits, deflate=()) -> bytes:
+    """The archive with records changed: by the end of their names, what makes the
+    new bytes of the old. Those in `deflate` are compressed."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as source, \
+            zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
+        for entry in source.namelist():
+            data = source.read(entry)
+            for end, edit in edits.items():
+                if entry.endswith(end):
+                    changed = edit(data)
+                    assert changed != data, (entry, end)
+                    data = changed
+            kind = zipfile.ZIP_DEFLATED if entry.endswith(tuple(deflate)) \
+                else zipfile.ZIP_STORED
+            target.writestr(zipfile.ZipInfo(entry), data, kind)
+    return out.getvalue()
+
+
 def text(value: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(value), dtype=torch.uint8)
 
@@ -91,6 +110,14 @@ class Fixtures:
 
     def refuse(self, case, message, model, *example, train=False, decompose=False):
         self._export(case, model.train(train), example, {}, True, decompose)
+        self.tensors[f"{case}/refused"] = text(message.encode())
+
+
+    def tamper(self, case, message, model, example, edits, deflate=()):
+        """An archive that no export writes: see rewrite."""
+        self._export(case, model.eval(), (example,), {}, False)
+        archive = self.tensors[f"{case}/archive"].numpy().tobytes()
+        self.tensors[f"{case}/archive"] = text(rewrite(archive, edits, deflate))
         self.tensors[f"{case}/refused"] = text(message.encode())
 
 
@@ -194,6 +221,9 @@ def add_arguments(fx):
         torch.view_as_complex(x.reshape(-1, 3, 2)) * (1 + 2j))), x(4))
     fx.add("lazy_conjugate_and_sign", model(lambda self, x: (
         torch.view_as_complex(x.reshape(-1, 3, 2)).conj().imag,)), x(4))
+    expanded = model(lambda self, x: x + self.c)
+    expanded.register_buffer("c", torch.arange(6.0).expand(3, 6), persistent=False)
+    fx.add("expanded_constant", expanded, (torch.randn(3, 6),), dynamic=False)
     fx.add("keywords", model(lambda self, x, *, b, a: x * a + b), x(4),
            keywords={"b": torch.randn(4, 6), "a": torch.tensor(3.0)})
 
@@ -348,6 +378,71 @@ def add_refused(fx):
         lambda self, x: torch.ops.pipestage_test.double(x)), x)
 
 
+def in_constant(change):
+    """An edit of the first constant's description."""
+    def edit(data):
+        config = json.loads(data)
+        change(next(iter(config["config"].values()))["tensor_meta"])
+        return json.dumps(config).encode()
+    return {"model_constants_config.json": edit}
+
+
+def in_program(old, new):
+    return {"models/model.json": lambda data: data.replace(old.encode(), new.encode())}
+
+
+def add_hostile(fx):
+    """Archives made to read or write where they must not, or to exhaust memory."""
+    x = torch.randn(6)
+    constant = lambda: model(lambda self, x: x + self.c)  # noqa: E731
+    def with_constant(value):
+        made = constant()
+        made.register_buffer("c", value, persistent=False)
+        return made
+    number = lambda n: {"as_int": n}  # noqa: E731
+    numbers = lambda *n: [number(i) for i in n]  # noqa: E731
+    c = torch.arange(6.0)
+    for case, message, change in (
+            ("constant_without_strides", "1 sizes, 0 strides",
+             {"strides": []}),
+            ("constant_at_a_negative_offset", "offset -8",
+             {"storage_offset": number(-8)}),
+            ("constant_at_the_last_offset", "overflows",
+             {"storage_offset": number(2**63 - 1)}),
+            ("constant_beyond_its_record", "has 24 bytes, but the tensor reaches to 28",
+             {"sizes": numbers(7)}),
+            ("constant_whose_strides_overflow", "overflows",
+             {"sizes": numbers(6, 6), "strides": numbers(2**62, 2**62)}),
+            ("constant_of_too_many_elements", "overflows",
+             {"sizes": numbers(2**40, 2**40), "strides": numbers(0, 0)})):
+        fx.tamper(case, message, with_constant(c.clone()), x,
+                  in_constant(lambda meta, change=change: meta.update(change)))
+    fx.tamper("deflated_bomb", "declares 67108864 bytes", with_constant(c.clone()), x,
+              {"tensor_0": lambda data: bytes(1 << 26)}, deflate=("tensor_0",))
+
+    strided = lambda: model(lambda self, x: torch.as_strided(x, (2, 3), (1, 1)))  # noqa: E731
+    fx.tamper("unchecked_view", "_reshape_alias.default is not admitted", strided(), x,
+              in_program("torch.ops.aten.as_strided.default",
+                         "torch.ops.aten._reshape_alias.default"))
+    fx.tamper("sparse", "to_sparse.default is not admitted",
+              model(lambda self, x: x.sin()), x,
+              in_program("torch.ops.aten.sin.default", "torch.ops.aten.to_sparse.default"))
+    fx.tamper("unchecked_segments", "unsafe can turn its checks off",
+              model(lambda self, x: torch.segment_reduce(
+                  x, "sum", lengths=torch.tensor([2, 4]))), x, {})
+    fx.tamper("tensors_among_numbers", "is no number",
+              model(lambda self, x: x + self.y, y=nn.Parameter(torch.ones(6))), x,
+              in_program("torch.ops.aten.add.Tensor", "_operator.add"))
+    complex_number = '"as_complex": {"real": 2.0, "imag": 1.0}'
+    fx.tamper("complex_number_for_a_float", "a complex number for argument eps",
+              model(lambda self, x: F.layer_norm(x, (6,), eps=0.5)), x,
+              in_program('"as_float": 0.5', complex_number))
+    fx.tamper("complex_number_for_floats", "a complex number for argument scale_factors",
+              model(lambda self, x: F.interpolate(x, scale_factor=2.0, mode="bilinear")),
+              torch.randn(1, 1, 2, 2),
+              in_program('"as_floats": [2.0, 2.0]', complex_number))
+
+
 def define_foreign_operator():
     library = torch.library.Library("pipestage_test", "DEF")
     library.define("double(Tensor x) -> Tensor")
@@ -365,7 +460,7 @@ def main() -> None:
     library = define_foreign_operator()
     fx = Fixtures()
     for add in (add_arguments, add_sizes, add_layers, add_blocks, add_outputs,
-                add_losses, add_script, add_refused):
+                add_losses, add_script, add_refused, add_hostile):
         add(fx)
     del library
     save_file(fx.tensors, sys.argv[1], {"torch": json.dumps(torch.__version__)})
