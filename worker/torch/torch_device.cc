@@ -3,14 +3,18 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "ATen/Context.h"
 #include "ATen/Parallel.h"
+#include "ATen/core/Tensor.h"
+#include "ATen/ops/ones.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/torch/torch_errors.h"
 
@@ -99,6 +103,20 @@ std::string AutomaticDevice(int num_gpus, int index, int workers_on_host) {
 }
 
 int CountGpus() { return CountCudaDevices().value_or(0); }
+
+void EndProcessIfLost(c10::Device device, const absl::Status& error) {
+  if (!device.is_cuda()) return;
+  const absl::Status probe = CallTorch("a kernel", [&] {
+    (void)at::ones({1}, at::TensorOptions().device(device)).item<float>();
+    return absl::OkStatus();
+  });
+  if (probe.ok() || absl::IsResourceExhausted(probe)) return;
+  PIPESTAGE_LOG_ERROR(
+      "{} cannot be used any more; this process ends, to be started again. "
+      "First error: {}; now: {}",
+      device.str(), error.ToString(), probe.ToString());
+  std::_Exit(1);
+}
 
 std::string DescribeDevice(c10::Device device) {
   if (!device.is_cuda()) return "cpu";

@@ -60,19 +60,23 @@ class TorchLoss : public LossFunction {
       absl::Span<const StageTensor> outputs,
       absl::Span<const StageTensor> targets, int64_t rows,
       bool want_rows) override {
-    return CallTorch("the loss", [&]() -> absl::StatusOr<MicrobatchLossValue> {
-      const c10::InferenceMode inference_mode;
-      const DeviceScope device_scope(device_);
-      PIPESTAGE_ASSIGN_OR_RETURN(LossTerms terms,
-                                 Terms(outputs, targets, rows));
-      if (want_rows && !row_axis_) {
-        return absl::AbortedError(
-            "neither target nor prediction has an axis of rows, so rows have "
-            "no losses");
-      }
-      terms.row_axis = row_axis_.value_or(0);
-      return SumTerms(terms, rows, want_rows);
-    });
+    auto value =
+        CallTorch("the loss", [&]() -> absl::StatusOr<MicrobatchLossValue> {
+          const c10::InferenceMode inference_mode;
+          const DeviceScope device_scope(device_);
+          PIPESTAGE_ASSIGN_OR_RETURN(LossTerms terms,
+                                     Terms(outputs, targets, rows));
+          if (want_rows && !row_axis_) {
+            return absl::AbortedError(
+                "neither target nor prediction has an axis of rows, so rows "
+                "have "
+                "no losses");
+          }
+          terms.row_axis = row_axis_.value_or(0);
+          return SumTerms(terms, rows, want_rows);
+        });
+    if (!value.ok()) EndProcessIfLost(device_, value.status());
+    return value;
   }
 
  private:

@@ -172,13 +172,16 @@ absl::StatusOr<HostTensor> TorchStageLoader::ToHost(const StageTensor& tensor) {
   if (tensor.device == DeviceKind::kHost) {
     return HostTensor{tensor.dtype, tensor.shape, tensor.data};
   }
-  return CallTorch("copying a tensor to the host",
-                   [&]() -> absl::StatusOr<HostTensor> {
-                     // Waits for what computes the tensor.
-                     const StageTensor copy =
-                         FromTorch(ToTorch(tensor, device_).to(c10::kCPU));
-                     return HostTensor{copy.dtype, copy.shape, copy.data};
-                   });
+  auto host = CallTorch("copying a tensor to the host",
+                        [&]() -> absl::StatusOr<HostTensor> {
+                          // Waits for what computes the tensor, and so is where
+                          // a kernel's error shows.
+                          const StageTensor copy = FromTorch(
+                              ToTorch(tensor, device_).to(c10::kCPU));
+                          return HostTensor{copy.dtype, copy.shape, copy.data};
+                        });
+  if (!host.ok()) EndProcessIfLost(device_, host.status());
+  return host;
 }
 
 std::string TorchStageLoader::DescribeDevice() const {

@@ -86,8 +86,10 @@ class Communicator {
   virtual absl::Status ReduceScatterSum(ConstPart in, MutablePart out,
                                         DType dtype) = 0;
 
-  // Ends the communicator: operations under way and to come return `reason`.
-  // Idempotent; the first reason counts.
+  // Ends the communicator: operations under way and to come return `reason`,
+  // when nothing touches the bytes of any of them any more; so may operations
+  // then be destroyed. Does not wait for the peers. Idempotent; the first
+  // reason counts.
   virtual void Abort(absl::Status reason) = 0;
 };
 

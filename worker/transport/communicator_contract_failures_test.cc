@@ -1,11 +1,15 @@
 // The part of the communicator contract that is about aborts, timeouts and lost
 // peers.
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/status_matchers.h"
@@ -141,6 +145,69 @@ TEST_P(CommunicatorContractTest, AbortInTheMiddleOfTrafficIsClean) {
       EXPECT_THAT(status, IsPeerLoss());
     });
     aborter.join();
+  }
+}
+
+// Memory that an operation keeps alive; marked when it is let go of.
+struct Lent {
+  static constexpr uint8_t kFree = 0xAB;
+
+  explicit Lent(size_t size) : bytes(size) {}
+  std::shared_ptr<const void> Keepalive() {
+    return std::shared_ptr<const void>(this, [](const void* lent) {
+      Bytes& bytes = const_cast<Lent*>(static_cast<const Lent*>(lent))->bytes;
+      std::fill(bytes.begin(), bytes.end(), kFree);
+    });
+  }
+  bool IsFreeAndUntouched() const {
+    return absl::c_all_of(bytes, [](uint8_t byte) { return byte == kFree; });
+  }
+
+  Bytes bytes;
+};
+
+TEST_P(CommunicatorContractTest, NothingIsWrittenToMemoryThatWasLetGoOf) {
+  PIPESTAGE_NEEDS_RANKS(2);
+  constexpr int kMessages = 24;
+  for (int round = 0; round < 20; ++round) {
+    Communicators group = Form(2);
+    ASSERT_NE(group[0], nullptr);
+    std::vector<Lent> lent(kMessages, Lent(kMiB));
+    const Bytes sent = Pattern(kMiB, 7);
+    absl::Notification under_way;
+    std::thread aborter([&] {
+      under_way.WaitForNotification();
+      group[0]->Abort(absl::AbortedError("over"));
+    });
+    std::thread sender([&] {
+      Operations sends;
+      for (int i = 0; i < kMessages; ++i) {
+        auto send = group[1]->Send(Rank(0), {PartOf(sent)}, nullptr);
+        if (send.ok()) sends.push_back(*std::move(send));
+      }
+      (void)WaitAll(sends);
+    });
+
+    Operations receives;
+    for (Lent& memory : lent) {
+      auto receive = group[0]->Receive(Rank(1), {PartOf(memory.bytes)},
+                                       memory.Keepalive());
+      if (receive.ok()) receives.push_back(*std::move(receive));
+    }
+    absl::Status status;
+    for (int i = 0; i < std::ssize(receives) && status.ok(); ++i) {
+      if (i == round % 5) under_way.Notify();
+      status = receives[i]->Wait();
+    }
+    receives.clear();
+    aborter.join();
+    group[1]->Abort(absl::AbortedError("over"));
+    sender.join();
+    group[0].reset();
+    EXPECT_TRUE(absl::c_all_of(lent, [](const Lent& memory) {
+      return memory.IsFreeAndUntouched();
+    })) << "in round "
+        << round;
   }
 }
 

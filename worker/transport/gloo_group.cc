@@ -64,7 +64,7 @@ class GlooGroup::GlooOperation : public Operation {
     absl::Status status = group_->BeginWait(*this);
     if (status.ok()) status = WaitForWorks();
     group_->Leave(*this);
-    works_.clear();  // first of all: they refer to the bytes
+    DropWorks();
     if (!status.ok()) {
       status = group_->Fail(std::move(status));
     } else if (!is_send_ && staging_.data() != nullptr) {
@@ -74,6 +74,9 @@ class GlooGroup::GlooOperation : public Operation {
     keepalive_.reset();
     return status;
   }
+
+  // First of all: they refer to the bytes.
+  void DropWorks() { works_.clear(); }
 
   Rank peer() const { return peer_; }
   absl::string_view what() const {
@@ -168,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Operation>> GlooGroup::Receive(
 
 absl::StatusOr<std::unique_ptr<Operation>> GlooGroup::Start(
     std::unique_ptr<GlooOperation> operation, Lane lane) {
-  PIPESTAGE_ASSIGN_OR_RETURN(const auto process_group, Open());
+  PIPESTAGE_ASSIGN_OR_RETURN(auto process_group, Open());
   absl::Status status = CallC10d(operation->what(), [&] {
     operation->Launch(*process_group, static_cast<int>(lane));
     return absl::OkStatus();
@@ -176,8 +179,11 @@ absl::StatusOr<std::unique_ptr<Operation>> GlooGroup::Start(
   if (!status.ok()) {
     return Fail(PeerLostError(operation->peer(), status.message()));
   }
-  PIPESTAGE_RETURN_IF_ERROR(Enter(*operation));
-  return operation;
+  status = Enter(*operation);
+  if (status.ok()) return operation;
+  operation->DropWorks();
+  process_group.reset();
+  return Fail(std::move(status));
 }
 
 void GlooGroup::End(absl::Status reason) {
@@ -185,7 +191,7 @@ void GlooGroup::End(absl::Status reason) {
   std::vector<GlooOperation::Works> works;
   {
     absl::MutexLock lock(&mu_);
-    if (!ended_.ok()) return;
+    if (!ended_.ok()) return AwaitClosed();
     ended_ = reason.ok() ? absl::CancelledError("the communicator was ended")
                          : std::move(reason);
     process_group = std::move(process_group_);
@@ -197,9 +203,14 @@ void GlooGroup::End(absl::Status reason) {
       }
     }
   }
-  // Here the works and the group are let go of, hence connections closed, by us
-  // or by the last waiter to leave.
+  // Connections are closed here, or by the last waiter when it drops its works.
+  works.clear();
+  process_group.reset();
+  absl::MutexLock lock(&mu_);
+  is_closed_ = true;
 }
+
+void GlooGroup::AwaitClosed() { mu_.Await(absl::Condition(&is_closed_)); }
 
 absl::StatusOr<c10::intrusive_ptr<c10d::ProcessGroupGloo>> GlooGroup::Open() {
   absl::MutexLock lock(&mu_);
@@ -226,6 +237,9 @@ absl::Status GlooGroup::BeginWait(GlooOperation& operation) {
 void GlooGroup::Leave(GlooOperation& operation) {
   absl::MutexLock lock(&mu_);
   if (!operation.is_listed_) return;
+  // Another thread may be taking the works of this one away: its bytes are not
+  // free before that.
+  if (!ended_.ok()) AwaitClosed();
   operation.is_listed_ = false;
   if (operation.next_ != nullptr) {
     operation.next_->previous_ = operation.previous_;

@@ -42,7 +42,8 @@ class GlooGroup : public std::enable_shared_from_this<GlooGroup> {
       std::shared_ptr<const void> keepalive);
 
   // Wakes all waits with `reason`, ends all to come, and closes the
-  // connections. The first reason counts.
+  // connections: when it returns, whichever thread began it, Gloo touches no
+  // bytes but those of a wait that has not returned. The first reason counts.
   void End(absl::Status reason);
 
  private:
@@ -58,6 +59,7 @@ class GlooGroup : public std::enable_shared_from_this<GlooGroup> {
   absl::Status Enter(GlooOperation& operation);
   absl::Status BeginWait(GlooOperation& operation);
   void Leave(GlooOperation& operation);
+  void AwaitClosed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the group with `status` if nothing has ended it; returns what has.
   absl::Status Fail(absl::Status status);
 
@@ -68,6 +70,8 @@ class GlooGroup : public std::enable_shared_from_this<GlooGroup> {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> process_group_
       ABSL_GUARDED_BY(mu_);
   absl::Status ended_ ABSL_GUARDED_BY(mu_);
+  // After ended_: the thread that ended it has let go of everything.
+  bool is_closed_ ABSL_GUARDED_BY(mu_) = false;
   // Doubly linked list through the operations under way; not owned.
   GlooOperation* first_ ABSL_GUARDED_BY(mu_) = nullptr;
 };

@@ -2,11 +2,15 @@
 
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/log.h"
 #include "base/status_macros.h"
 #include "c10/cuda/CUDAFunctions.h"
 #include "worker/transport/c10d_errors.h"
@@ -62,6 +66,30 @@ absl::Status MeetAll(const CommunicatorOptions& options) {
   return absl::OkStatus();
 }
 
+// While it lives, the process has `limit` to get on. A rank that dies after all
+// have met leaves the others within NCCL's handshake, which nothing ends; whoever
+// supervises this process starts it again.
+class ConnectLimit {
+ public:
+  explicit ConnectLimit(absl::Duration limit)
+      : watch_([this, limit] {
+          if (done_.WaitForNotificationWithTimeout(limit)) return;
+          PIPESTAGE_LOG_ERROR(
+              "NCCL has not connected all ranks within {}: a rank was lost, or "
+              "its device hangs; this process ends, to be started again",
+              absl::FormatDuration(limit));
+          std::_Exit(1);
+        }) {}
+  ~ConnectLimit() {
+    done_.Notify();
+    watch_.join();
+  }
+
+ private:
+  absl::Notification done_;
+  std::thread watch_;
+};
+
 absl::Status CheckDevice(int device_index) {
   const int count = NcclCommunicator::DeviceCount();
   if (device_index >= 0 && device_index < count) return absl::OkStatus();
@@ -104,6 +132,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> NcclCommunicator::Create(
   PIPESTAGE_RETURN_IF_ERROR(MeetAll(options));
   auto store =
       c10::make_intrusive<RendezvousStore>(options.rendezvous, options.timeout);
+  const ConnectLimit limit(options.timeout);
   auto group =
       CallC10d("forming an NCCL group",
                [&]() -> absl::StatusOr<std::shared_ptr<NcclGroup>> {
@@ -188,7 +217,7 @@ absl::Status NcclCommunicator::ReduceScatterSum(ConstPart in, MutablePart out,
 }
 
 void NcclCommunicator::Abort(absl::Status reason) {
-  group_->End(std::move(reason));
+  group_->BeginEnd(std::move(reason));
 }
 
 }  // namespace pipestage

@@ -31,7 +31,9 @@ class NcclCommunicator : public Communicator {
   // Connects this rank, on CUDA device `device_index`, to all peers. No two
   // ranks of a group may be on one device. Errors: InvalidArgument, also for
   // more than 16 ranks; FailedPrecondition without that device;
-  // DeadlineExceeded if a rank does not come; Unavailable.
+  // DeadlineExceeded if a rank does not come; Unavailable. Ends the process if
+  // NCCL does not connect the ranks within the options' timeout once they have
+  // come: nothing else gets a thread out of it.
   static absl::StatusOr<std::unique_ptr<Communicator>> Create(
       const CommunicatorOptions& options, int device_index);
 

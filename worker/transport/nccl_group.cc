@@ -9,6 +9,7 @@
 #include "ATen/ops/empty.h"
 #include "ATen/ops/from_blob.h"
 #include "ATen/ops/zeros.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -146,7 +147,8 @@ class NcclGroup::NcclOperation : public Operation {
         return absl::OkStatus();
       });
       if (!status.ok()) return PeerLostError(peer_, status.message());
-      if (done) return absl::OkStatus();
+      // An abort makes streams run on without the message.
+      if (done) return group_->Ended();
       if (i < kYields) {
         std::this_thread::yield();
         continue;
@@ -173,28 +175,49 @@ std::shared_ptr<NcclGroup> NcclGroup::Connect(
   std::shared_ptr<NcclGroup> group(
       new NcclGroup(options.rank, device_index, options.timeout));
   const c10::cuda::CUDAGuard device(group->device_);
-  group->all_.push_back(ConnectLink(options, group->device_, store, "all",
-                                    options.rank.value(), options.size));
-  group->to_.assign(options.size, group->all_[0]);
-  group->from_ = group->to_;
-  std::vector<at::Tensor> byte = {at::zeros({1}, BytesOn(group->device_))};
-  group->all_[0].process_group->allreduce(byte)->wait();
+  try {
+    group->all_.push_back(ConnectLink(options, group->device_, store, "all",
+                                      options.rank.value(), options.size));
+    std::vector<at::Tensor> byte = {at::zeros({1}, BytesOn(group->device_))};
+    group->all_[0].process_group->allreduce(byte)->wait();
+    group->ConnectPairs(options, store);
+    c10::cuda::device_synchronize();
+  } catch (...) {
+    group->End(absl::UnavailableError("forming the group failed"));
+    throw;
+  }
+  return group;
+}
+
+void NcclGroup::ConnectPairs(const CommunicatorOptions& options,
+                             const c10::intrusive_ptr<RendezvousStore>& store) {
+  to_.assign(options.size, all_[0]);
+  from_ = to_;
+  std::vector<at::Tensor> byte = {at::zeros({1}, BytesOn(device_))};
   // Every rank takes the pairs in one global order, so none waits for another
   // that waits for it.
   for (int from = 0; from < options.size; ++from) {
     for (int to = 0; to < options.size; ++to) {
       const int me = options.rank.value();
       if (from == to || (me != from && me != to)) continue;
-      Link link = ConnectLink(options, group->device_, store,
+      Link link = ConnectLink(options, device_, store,
                               absl::StrCat(from, "-", to),
                               /*rank=*/me == from ? 0 : 1, /*size=*/2);
       auto& pair = *link.process_group;
+      Link& place = me == from ? to_[to] : from_[from];
+      place = std::move(link);
       (me == from ? pair.send(byte, 1, 0) : pair.recv(byte, 0, 0))->wait();
-      (me == from ? group->to_[to] : group->from_[from]) = std::move(link);
     }
   }
-  c10::cuda::device_synchronize();
-  return group;
+}
+
+NcclGroup::~NcclGroup() {
+  std::thread ender;
+  {
+    absl::MutexLock lock(&mu_);
+    ender = std::move(ender_);
+  }
+  if (ender.joinable()) ender.join();
 }
 
 absl::StatusOr<std::unique_ptr<Operation>> NcclGroup::Send(
@@ -270,44 +293,65 @@ absl::Status NcclGroup::Collect(ConstPart in, MutablePart out,
   return operation.Wait();
 }
 
-void NcclGroup::End(absl::Status reason) {
-  if (reason.ok()) reason = absl::CancelledError("the communicator was ended");
-  {
-    absl::MutexLock lock(&mu_);
-    if (is_ending_) return;
-    is_ending_ = true;
+std::vector<c10::intrusive_ptr<ProcessGroupNCCL>> NcclGroup::ProcessGroups()
+    const {
+  std::vector<c10::intrusive_ptr<ProcessGroupNCCL>> groups;
+  for (const auto* links : {&all_, &to_, &from_}) {
+    for (const Link& link : *links) {
+      if (!absl::c_linear_search(groups, link.process_group)) {
+        groups.push_back(link.process_group);
+      }
+    }
   }
-  std::vector<Link> links = all_;
-  for (size_t peer = 0; peer < to_.size(); ++peer) {
-    if (Rank(peer) == rank_) continue;
-    links.push_back(to_[peer]);
-    links.push_back(from_[peer]);
-  }
-  for (Link& link : links) {
-    // It may fail to abort in time; the others are aborted all the same.
-    (void)CallC10d("abort", [&] {
-      link.process_group->abort();
-      return absl::OkStatus();
+  return groups;
+}
+
+// All at once: the kernels of one may wait on the device for those of another,
+// and an abort returns when its own have left.
+void NcclGroup::AbortAll(absl::Status reason) {
+  std::vector<std::thread> aborts;
+  for (auto& process_group : ProcessGroups()) {
+    aborts.emplace_back([this, process_group] {
+      const c10::cuda::CUDAGuard device(device_);
+      // It may fail to abort in time; the others are aborted all the same.
+      (void)CallC10d("abort", [&] {
+        process_group->abort();
+        return absl::OkStatus();
+      });
     });
   }
+  for (std::thread& abort : aborts) abort.join();
   absl::MutexLock lock(&mu_);
   ended_ = std::move(reason);
 }
 
-absl::Status NcclGroup::Ended() const {
+void NcclGroup::BeginEnd(absl::Status reason) {
+  if (reason.ok()) reason = absl::CancelledError("the communicator was ended");
   absl::MutexLock lock(&mu_);
-  return ended_;
+  if (is_ending_) return;
+  is_ending_ = true;
+  ender_ = std::thread(
+      [this, reason = std::move(reason)] { AbortAll(std::move(reason)); });
 }
 
-absl::Status NcclGroup::Fail(absl::Status status) {
-  End(std::move(status));
+void NcclGroup::End(absl::Status reason) {
+  BeginEnd(std::move(reason));
+  (void)Ended();
+}
+
+absl::Status NcclGroup::Ended() const {
   absl::MutexLock lock(&mu_);
-  // Another thread may be the one that ends it, and not be done yet.
+  if (!is_ending_) return absl::OkStatus();
   const auto ended = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !ended_.ok();
   };
   mu_.Await(absl::Condition(&ended));
   return ended_;
+}
+
+absl::Status NcclGroup::Fail(absl::Status status) {
+  End(std::move(status));
+  return Ended();
 }
 
 }  // namespace pipestage

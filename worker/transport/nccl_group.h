@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ATen/core/Tensor.h"
@@ -48,6 +49,9 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
       const CommunicatorOptions& options, int device_index,
       const c10::intrusive_ptr<RendezvousStore>& store);
 
+  // Ended before.
+  ~NcclGroup();
+
   absl::StatusOr<std::unique_ptr<Operation>> Send(
       Rank to, absl::Span<const ConstPart> parts,
       std::shared_ptr<const void> keepalive);
@@ -63,8 +67,11 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   absl::Status Collect(ConstPart in, MutablePart out, at::ScalarType type,
                        Collective collective);
 
-  // Ends operations under way and to come with `reason`; returns when NCCL no
-  // longer touches their memory. The first reason counts.
+  // Begins to end operations under way and to come with `reason`, and returns:
+  // NCCL may take seconds. They return it when NCCL no longer touches any
+  // memory. The first reason counts.
+  void BeginEnd(absl::Status reason);
+  // The same, and waits for it.
   void End(absl::Status reason);
 
  private:
@@ -73,8 +80,12 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   NcclGroup(Rank rank, int device_index, absl::Duration timeout)
       : rank_(rank), device_(at::kCUDA, device_index), timeout_(timeout) {}
 
-  // OK, or why the group has ended.
+  // OK, or why the group has ended; waits while another thread ends it.
   absl::Status Ended() const;
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroupNCCL>> ProcessGroups() const;
+  void AbortAll(absl::Status reason);
+  void ConnectPairs(const CommunicatorOptions& options,
+                    const c10::intrusive_ptr<RendezvousStore>& store);
   absl::Status Fail(absl::Status status);
 
   const Rank rank_;
@@ -86,7 +97,8 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
 
   mutable absl::Mutex mu_;
   bool is_ending_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status ended_ ABSL_GUARDED_BY(mu_);
+  absl::Status ended_ ABSL_GUARDED_BY(mu_);  // set when all are aborted
+  std::thread ender_ ABSL_GUARDED_BY(mu_);   // of BeginEnd
 };
 
 }  // namespace pipestage
