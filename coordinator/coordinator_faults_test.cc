@@ -250,7 +250,11 @@ TEST_F(FaultsTest, WhatWorkersSayOfNoCallOrAgainIsIgnored) {
   absl::StatusOr<v1::EvalResponse> answer;
   std::thread held = StartHeldCall(answer);
 
-  for (const int64_t id : {call, int64_t{999}, int64_t{-1}}) {
+  // The last: what the held call would be called by a coordinator before this
+  // one, which a worker may still be answering.
+  constexpr int64_t kOrdinal = (1 << 20) - 1;
+  for (const int64_t id :
+       {call, int64_t{999}, int64_t{-1}, (call + 1) & kOrdinal}) {
     v1::WorkerMessage done;
     done.mutable_call_done()->set_call_id(id);
     cluster_.worker(1).Send(done);

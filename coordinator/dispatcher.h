@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/ids.h"
 #include "coordinator/eval_call.h"
+#include "coordinator/first_ids.h"
 #include "coordinator/pipeline.h"
 #include "proto/worker_link.pb.h"
 
@@ -34,11 +35,14 @@ class Dispatcher {
     // Plans that a worker is asked to keep: more than calls that can run at
     // once.
     size_t max_installed_plans = 1024;
+    Epoch epoch;  // whose call ids are unlike those of others
   };
 
   // `pipeline` is not owned and outlives the dispatcher.
   Dispatcher(Options options, Pipeline* pipeline)
-      : options_(options), pipeline_(pipeline) {}
+      : options_(options),
+        pipeline_(pipeline),
+        last_call_(IdBeforeFirst(options.epoch)) {}
 
   // Sends the call to the workers of `view`. From here on the call is the
   // dispatcher's, which ends it if the generation has ended meanwhile; unless

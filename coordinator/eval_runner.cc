@@ -9,6 +9,7 @@
 #include "base/error_info.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "coordinator/first_ids.h"
 
 namespace pipestage {
 namespace {
@@ -232,7 +233,9 @@ void EvalRunner::FillRan(const EvalCall& call, Handle& handle) const {
   ran.set_num_microbatches(call.setup().microbatches.count());
   ran.set_epoch(options_.epoch.value());
   ran.set_generation(call.generation().value());
-  ran.set_call_id(absl::StrCat(options_.epoch.value(), "-", call.id().value()));
+  ran.set_call_id(
+      absl::StrCat(options_.epoch.value(), "-",
+                   call.id().value() - IdBeforeFirst(options_.epoch)));
   v1::Timings& timings = *handle.task_.reply->mutable_timings();
   timings.set_queue_s(handle.timings_.queue_s());
   timings.set_plan_s(handle.timings_.plan_s());

@@ -15,6 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "base/ids.h"
+#include "coordinator/first_ids.h"
 #include "coordinator/pipeline.h"
 #include "coordinator/placement.h"
 #include "package/model_package.h"
@@ -45,6 +47,7 @@ class ModelRegistry {
   struct Options {
     std::string repository;
     int num_workers = 1;  // that the pipeline is configured for
+    Epoch epoch;          // whose request ids are unlike those of others
   };
 
   // Keeps a version loaded while it lives. The registry outlives it.
@@ -69,7 +72,9 @@ class ModelRegistry {
   using Loaded = std::function<void(absl::StatusOr<v1::Model>)>;
   using Unloaded = std::function<void(absl::Status)>;
 
-  explicit ModelRegistry(Options options) : options_(std::move(options)) {}
+  explicit ModelRegistry(Options options)
+      : options_(std::move(options)),
+        last_request_(IdBeforeFirst(options_.epoch)) {}
 
   // The version a call uses: `ref`'s, or the newest that is loaded.
   //
@@ -176,7 +181,7 @@ class ModelRegistry {
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<int64_t, std::pair<Key, int>> requests_
       ABSL_GUARDED_BY(mu_);  // -> model and rank
-  int64_t last_request_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t last_request_ ABSL_GUARDED_BY(mu_);
   // Never null: at first a pipeline without ranks.
   std::shared_ptr<const PipelineView> view_ ABSL_GUARDED_BY(mu_) =
       std::make_shared<PipelineView>();

@@ -50,6 +50,11 @@ absl::Status CheckOptions(const Server::Options& options) {
   return CheckLoopback(options.address);
 }
 
+Dispatcher::Options WithEpoch(Dispatcher::Options options, Epoch epoch) {
+  options.epoch = epoch;
+  return options;
+}
+
 Admission::Options WithClock(Admission::Options options, Clock* clock) {
   options.clock = clock;
   return options;
@@ -85,10 +90,12 @@ Server::Server(Options options)
       started_at_(options_.clock->Now()),
       timers_(options_.clock),
       pipeline_(options_.membership, options_.clock, this),
-      models_({options_.model_repository, options_.membership.num_ranks}),
+      models_({options_.model_repository, options_.membership.num_ranks,
+               options_.membership.epoch}),
       plans_(options_.plans),
       admission_(WithClock(options_.admission, options_.clock)),
-      dispatcher_(options_.dispatcher, &pipeline_),
+      dispatcher_(WithEpoch(options_.dispatcher, options_.membership.epoch),
+                  &pipeline_),
       runner_({options_.membership.epoch, options_.max_message_bytes},
               {options_.clock, &timers_, &pipeline_, &models_, &plans_,
                &admission_, &dispatcher_}),

@@ -65,6 +65,9 @@ void CallRunner::Form(const v1::FormCommunicator& form) {
   } else {
     PIPESTAGE_LOG_WARN("generation {}: no communicator: {}", form.generation(),
                        communicator.status().ToString());
+    // It was ended from elsewhere, which is no news. To a coordinator that was
+    // started again meanwhile it might look like news of its own generation.
+    if (absl::IsCancelled(communicator.status())) return;
   }
   v1::WorkerMessage message;
   message.mutable_communicator_formed()->set_generation(form.generation());

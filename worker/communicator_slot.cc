@@ -43,16 +43,16 @@ absl::StatusOr<std::shared_ptr<Communicator>> CommunicatorSlot::Form(
   options.rendezvous = rendezvous.get();
   options.host = host_;
   options.network_interface = network_interface_;
-  PIPESTAGE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> formed,
-                             factory_(form.backend(), options));
-  std::shared_ptr<Communicator> communicator = std::move(formed);
+  absl::StatusOr<std::shared_ptr<Communicator>> communicator =
+      factory_(form.backend(), options);
 
   absl::MutexLock lock(&mu_);
   if (rendezvous_ != rendezvous) {
-    communicator->Abort(over);
+    if (communicator.ok()) (*communicator)->Abort(over);
     return over;
   }
-  communicator_ = communicator;
+  PIPESTAGE_RETURN_IF_ERROR(communicator.status());
+  communicator_ = *communicator;
   return communicator;
 }
 

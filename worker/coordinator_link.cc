@@ -127,9 +127,12 @@ bool CoordinatorLink::Read(Stream& stream, bool& attached) {
       if (!message.has_welcome()) return false;
       attached = true;
       last_logged_.clear();
-      writer_.Open([&stream](const v1::WorkerMessage* outgoing) {
-        return outgoing != nullptr ? stream.Write(*outgoing)
-                                   : stream.WritesDone();
+      writer_.Open([this, &stream](const v1::WorkerMessage* outgoing) {
+        if (outgoing == nullptr) return stream.WritesDone();
+        if (stream.Write(*outgoing)) return true;
+        // A worker that hears but is not heard is of no use.
+        BreakOff("a message could not be sent");
+        return false;
       });
       handler_->OnAttached(message.welcome());
     } else {
@@ -138,6 +141,14 @@ bool CoordinatorLink::Read(Stream& stream, bool& attached) {
     message.Clear();
   }
   return true;
+}
+
+void CoordinatorLink::BreakOff(absl::string_view why) {
+  absl::MutexLock lock(&mu_);
+  if (context_ == nullptr) return;
+  PIPESTAGE_LOG_WARN("coordinator {}: {}; attaching anew", options_.address,
+                     std::string(why));
+  context_->TryCancel();
 }
 
 void CoordinatorLink::Pause(absl::Duration pause) {

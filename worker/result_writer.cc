@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error_info.h"
 #include "base/status_macros.h"
 #include "tensor/tensor_codec.h"
@@ -76,6 +77,12 @@ void ResultWriter::SendLosses() {
 absl::Status ResultWriter::AddOutput(MicrobatchIndex m, int output,
                                      const StageTensor& tensor) {
   PIPESTAGE_ASSIGN_OR_RETURN(const HostTensor host, loader_->ToHost(tensor));
+  if (static_cast<int64_t>(host.data.size()) > options_.max_part_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "output ", call_.model->contract->outputs[output].name,
+        " of one microbatch has ", host.data.size(), " bytes; a message holds ",
+        options_.max_part_bytes, "; use more microbatches"));
+  }
   if (pieces_.size() <= output) pieces_.resize(output + 1);
   v1::OutputData& piece = pieces_[output];
   piece.set_output(output);

@@ -28,6 +28,9 @@ class ResultWriter : public ResultSink {
     int64_t piece_bytes = 256 << 10;
     // Losses reported as they come are sent no more often than this.
     absl::Duration progress_interval = absl::Milliseconds(20);
+    // What one microbatch may have of one output: the most that a message of
+    // protobuf holds, less some for the rest of it.
+    int64_t max_part_bytes = (int64_t{1} << 31) - (1 << 20);
   };
 
   // None is owned; all, and `call`, outlive the writer.

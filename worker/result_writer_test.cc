@@ -108,6 +108,21 @@ TEST_F(ResultWriterTest, MicrobatchLargerThanAPieceIsAMessage) {
   EXPECT_EQ(outbox_.messages[0].output().data().size(), 48);
 }
 
+TEST_F(ResultWriterTest, MicrobatchLargerThanAMessageIsRefusedByName) {
+  ResultWriter::Options options;
+  options.max_part_bytes = 40;
+  Make(DigitPipeline(1), 2);
+  ResultWriter writer(options, call_, &outbox_, &loader_, &clock_);
+
+  EXPECT_THAT(
+      writer.AddOutput(MicrobatchIndex(0), 0, Tensor({1, 2, 3, 4, 5, 6})),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               ::testing::HasSubstr("of one microbatch has 48 bytes; a message "
+                                    "holds 40; use more microbatches")));
+  EXPECT_THAT(writer.AddOutput(MicrobatchIndex(0), 0, Tensor({1, 2, 3, 4, 5})),
+              IsOk());
+}
+
 TEST_F(ResultWriterTest, MicrobatchesOutOfOrderAreNotMixedUp) {
   auto writer = Make(DigitPipeline(1), 3, /*piece_bytes=*/1 << 10);
 

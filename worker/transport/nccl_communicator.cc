@@ -67,8 +67,8 @@ absl::Status MeetAll(const CommunicatorOptions& options) {
 }
 
 // While it lives, the process has `limit` to get on. A rank that dies after all
-// have met leaves the others within NCCL's handshake, which nothing ends; whoever
-// supervises this process starts it again.
+// have met leaves the others within NCCL's handshake, which nothing ends;
+// whoever supervises this process starts it again.
 class ConnectLimit {
  public:
   explicit ConnectLimit(absl::Duration limit)

@@ -200,9 +200,9 @@ void NcclGroup::ConnectPairs(const CommunicatorOptions& options,
     for (int to = 0; to < options.size; ++to) {
       const int me = options.rank.value();
       if (from == to || (me != from && me != to)) continue;
-      Link link = ConnectLink(options, device_, store,
-                              absl::StrCat(from, "-", to),
-                              /*rank=*/me == from ? 0 : 1, /*size=*/2);
+      Link link =
+          ConnectLink(options, device_, store, absl::StrCat(from, "-", to),
+                      /*rank=*/me == from ? 0 : 1, /*size=*/2);
       auto& pair = *link.process_group;
       Link& place = me == from ? to_[to] : from_[from];
       place = std::move(link);
