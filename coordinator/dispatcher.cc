@@ -80,6 +80,7 @@ absl::StatusOr<size_t> LetRide(const std::vector<Feed>& feeds,
 }
 
 absl::Status CauseOfEnd(const PipelineView& view) {
+  if (!view.leaving.empty()) return CheckReady(view);
   if (!view.last_failure.ok()) return view.last_failure;
   return absl::UnavailableError("the pipeline was formed anew; try again");
 }
@@ -138,7 +139,7 @@ absl::Status Dispatcher::Dispatch(const std::shared_ptr<EvalCall>& call,
     }
     // In this order: a generation that ends from here on finds the call.
     now = pipeline_->view();
-    if (now->Serves(view.generation)) {
+    if (now->Serves(view.generation) && now->ready()) {
       SendAll(*call, view, messages);
       return absl::OkStatus();
     }
@@ -227,6 +228,23 @@ void Dispatcher::OnCallMessage(const Attachment& from,
     }
   }
   Settle(call, call->OnMessage(from, message));
+}
+
+void Dispatcher::OnIdle(const Attachment& from, absl::Time since) {
+  std::shared_ptr<EvalCall> forgotten;
+  {
+    absl::MutexLock lock(&calls_mu_);
+    for (const auto& [id, call] : calls_) {
+      if (call->IsOwedBy(from, since)) forgotten = call;
+    }
+  }
+  if (forgotten == nullptr) return;
+  pipeline_->ReportFailure(
+      from, forgotten->generation(),
+      absl::InternalError(absl::StrCat(
+          DescribeWorker(from.name, from.rank),
+          " says that it has no calls, but has not ended call ",
+          forgotten->id().value() - IdBeforeFirst(options_.epoch))));
 }
 
 void Dispatcher::OnViewChanged(const PipelineView& view) {

@@ -60,6 +60,9 @@ class Dispatcher {
   // From the worker links (see WorkerEvents).
   void OnCallMessage(const Attachment& from, v1::WorkerMessage& message);
   void OnViewChanged(const PipelineView& view);
+  // Ends the generation of calls that the worker ought to know and does not.
+  void OnIdle(const Attachment& from, absl::Time since)
+      ABSL_LOCKS_EXCLUDED(calls_mu_);
 
   // Messages of workers that were ignored: of calls that are over, of workers
   // that do not take part, or repeated.

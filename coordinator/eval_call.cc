@@ -24,6 +24,12 @@ void EvalCall::Begin(CallId id, const PipelineView& view) {
   dispatched_at_ = options_.clock->Now();
 }
 
+bool EvalCall::IsOwedBy(const Attachment& worker, absl::Time time) {
+  absl::MutexLock lock(&mu_);
+  const int rank = RankOf(worker);
+  return rank >= 0 && !done_[rank] && !released_ && dispatched_at_ < time;
+}
+
 int EvalCall::RankOf(const Attachment& from) const {
   for (size_t r = 0; r < workers_.size(); ++r) {
     if (workers_[r]->id == from.id) return static_cast<int>(r);

@@ -81,6 +81,11 @@ class EvalCall {
     return view.version > view_version_ && !view.Serves(generation_);
   }
 
+  // Whether this worker was sent the call before `time` and has not said
+  // CallDone.
+  bool IsOwedBy(const Attachment& worker, absl::Time time)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   // Gives the place and the model back. Call once, when an event has released
   // the call. Its bytes stay reserved as long as it lives: feeds may still
   // refer to them.

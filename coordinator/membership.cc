@@ -143,7 +143,8 @@ void Membership::Remove(Rank rank, const absl::Status& why, absl::Time now,
   suspected_.reset();  // this loss is the cause
   EndGeneration(
       WithReason(absl::UnavailableError(
-                     absl::StrCat(DescribeWorker(gone.name, rank), " was lost",
+                     absl::StrCat(DescribeWorker(gone.name, rank),
+                                  gone.leaving ? " has left" : " was lost",
                                   why.ok() ? "" : ": ", why.message())),
                  reason::kWorkerLost,
                  {{"worker", gone.name}, {"rank", absl::StrCat(rank.value())}}),
@@ -188,7 +189,7 @@ std::optional<std::string> Membership::CommonBackend() const {
 void Membership::FormWhenPossible(absl::Time now, Effects& effects) {
   if (state_ != State::kWaiting || now < not_before_) return;
   for (const auto& member : members_) {
-    if (!member) return;
+    if (!member || member->leaving) return;
   }
   const auto backend = CommonBackend();
   if (!backend) {
@@ -231,6 +232,42 @@ void Membership::OnPong(AttachmentId attachment, const v1::Pong& pong,
   if (pong.sequence() == ping_sequence_) {
     member->round_trip = now - pinged_at_;
   }
+  member->computing.reset();
+  if (pong.has_computing()) member->computing = pong.computing();
+}
+
+void Membership::OnLeaving(AttachmentId attachment, const v1::Leaving& leaving,
+                           absl::Time now, Effects& effects) {
+  Member* member = FindMutable(attachment);
+  if (member == nullptr) return;
+  if (leaving.at_once()) {
+    const absl::Status why = absl::UnavailableError(leaving.reason());
+    effects.closes.emplace_back(attachment, why);
+    Remove(member->rank, why, now, effects);
+    return;
+  }
+  member->leaving = true;
+  effects.changed = true;
+}
+
+void Membership::DismissLeaving(Effects& effects) {
+  for (auto& member : members_) {
+    if (!member || !member->leaving || member->dismissed) continue;
+    member->dismissed = true;
+    v1::CoordinatorMessage message;
+    message.mutable_shutdown()->set_reason("no call needs this worker");
+    effects.messages.emplace_back(member->attachment, std::move(message));
+  }
+}
+
+std::string Membership::Leaving() const {
+  std::vector<std::string> leaving;
+  for (const auto& member : members_) {
+    if (member && member->leaving) {
+      leaving.push_back(DescribeWorker(member->name, member->rank));
+    }
+  }
+  return absl::StrJoin(leaving, ", ");
 }
 
 void Membership::OnFormed(AttachmentId attachment,

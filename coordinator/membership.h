@@ -46,6 +46,9 @@ class Membership {
     // When a member reports a failed communicator, a lost neighbour is often
     // the cause and is noticed a moment later: wait so long for it.
     absl::Duration cause_grace = absl::Milliseconds(250);
+    // A call that was begun so long ago has been sent to all workers, or its
+    // generation has ended: one that a worker does not know then is forgotten.
+    absl::Duration dispatch_time = absl::Seconds(5);
     // Draws the rendezvous prefix of a generation; must not repeat.
     std::function<std::string()> draw_store_prefix;
   };
@@ -64,6 +67,11 @@ class Membership {
     int64_t resident_bytes = 0;
     absl::Duration round_trip;  // of the last ping
     bool formed = false;        // in the current generation
+    // It goes once no call needs it; until then no new ones are begun.
+    bool leaving = false;
+    bool dismissed = false;  // it has been told that it may
+    // As it last reported.
+    std::optional<v1::Computing> computing;
   };
 
   struct Effects {
@@ -90,6 +98,10 @@ class Membership {
               Effects& effects);
   void Heard(AttachmentId attachment, absl::Time now);
   void OnPong(AttachmentId attachment, const v1::Pong& pong, absl::Time now);
+  void OnLeaving(AttachmentId attachment, const v1::Leaving& leaving,
+                 absl::Time now, Effects& effects);
+  // No call is under way: those that are leaving may go.
+  void DismissLeaving(Effects& effects);
   void OnFormed(AttachmentId attachment, const v1::CommunicatorFormed& formed,
                 absl::Time now, Effects& effects);
   void OnFailed(AttachmentId attachment, Generation generation,
@@ -104,6 +116,15 @@ class Membership {
   // By rank; unset where a worker is missing.
   const std::vector<std::optional<Member>>& members() const { return members_; }
   const Member* Find(AttachmentId attachment) const;
+  // Calls begun before this had been sent to workers before the ping that
+  // `pong` answers. The infinite past if a later ping was sent since.
+  absl::Time SentBefore(const v1::Pong& pong) const {
+    return pong.sequence() == ping_sequence_
+               ? pinged_at_ - options_.dispatch_time
+               : absl::InfinitePast();
+  }
+  // Describes those that are leaving; empty if none is.
+  std::string Leaving() const;
   const std::string& store_prefix() const { return store_prefix_; }
   // Of the current generation; empty before the first.
   const std::string& backend() const { return backend_; }

@@ -195,6 +195,53 @@ TEST_F(MembershipTest, ReturningWorkerFormsTheNextGenerationAtOnce) {
   EXPECT_EQ(membership_.store_prefix(), "p2/");
 }
 
+TEST_F(MembershipTest, LeavingWorkerEndsNothingUntilItGoes) {
+  MakeReady();
+  v1::Leaving leaving;
+
+  membership_.OnLeaving(AttachmentId(2), leaving, now_, effects_);
+  EXPECT_EQ(membership_.state(), Membership::State::kReady);
+  EXPECT_EQ(membership_.Leaving(), "worker w12 (rank 1)");
+  EXPECT_TRUE(effects_.changed);
+  membership_.DismissLeaving(effects_);
+  membership_.DismissLeaving(effects_);
+  EXPECT_EQ(CountSent(Kind::kShutdown), 1);
+  membership_.Detach(AttachmentId(2), absl::OkStatus(), now_, effects_);
+
+  EXPECT_EQ(membership_.state(), Membership::State::kWaiting);
+  EXPECT_EQ(membership_.last_failure().message(),
+            "worker w12 (rank 1) has left");
+}
+
+TEST_F(MembershipTest, NothingIsFormedWithAWorkerThatIsLeaving) {
+  MakeReady();
+  membership_.OnLeaving(AttachmentId(2), v1::Leaving(), now_, effects_);
+  membership_.OnFailed(AttachmentId(1), membership_.generation(),
+                       absl::InternalError("out of step"), now_, effects_);
+  HearBoth();
+  Advance(absl::Seconds(1));
+  HearBoth();
+  Advance(absl::Seconds(1));
+
+  EXPECT_EQ(membership_.state(), Membership::State::kWaiting);
+  EXPECT_EQ(CountSent(Kind::kFormCommunicator), 0);
+}
+
+TEST_F(MembershipTest, WorkerThatGoesAtOnceIsTheCauseByItsOwnWords) {
+  MakeReady();
+  v1::Leaving leaving;
+  leaving.set_at_once(true);
+  leaving.set_reason("stage 1 is stuck");
+
+  membership_.OnLeaving(AttachmentId(2), leaving, now_, effects_);
+
+  EXPECT_EQ(membership_.state(), Membership::State::kWaiting);
+  EXPECT_EQ(membership_.last_failure().message(),
+            "worker w12 (rank 1) was lost: stage 1 is stuck");
+  ASSERT_EQ(effects_.closes.size(), 1);
+  EXPECT_EQ(effects_.closes[0].first, AttachmentId(2));
+}
+
 TEST_F(MembershipTest, SilentWorkerIsLostAfterTheTimeout) {
   MakeReady();
   Advance(absl::Seconds(9));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error_info.h"
 #include "base/log.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
 
 namespace pipestage {
@@ -31,10 +32,12 @@ v1::PipelineState ToProto(Membership::State state) {
 void LogView(const PipelineView& view) {
   int attached = 0;
   for (const auto& member : view.members) attached += member != nullptr;
-  PIPESTAGE_LOG_INFO("pipeline {}: generation {}, {} of {} workers attached{}",
-                     v1::PipelineState_Name(ToProto(view.state)),
-                     view.generation.value(), attached, view.num_ranks(),
-                     view.ready() ? "" : AfterFailure(view));
+  PIPESTAGE_LOG_INFO(
+      "pipeline {}: generation {}, {} of {} workers attached{}{}",
+      v1::PipelineState_Name(ToProto(view.state)), view.generation.value(),
+      attached, view.num_ranks(),
+      view.leaving.empty() ? "" : absl::StrCat("; leaving: ", view.leaving),
+      view.state == Membership::State::kReady ? "" : AfterFailure(view));
 }
 
 }  // namespace
@@ -61,6 +64,14 @@ absl::Status CheckAttached(const PipelineView& view, int num_ranks) {
 absl::Status CheckReady(const PipelineView& view) {
   PIPESTAGE_RETURN_IF_ERROR(CheckAttached(view, view.num_ranks()));
   if (view.ready()) return absl::OkStatus();
+  if (!view.leaving.empty()) {
+    return WithReason(
+        absl::UnavailableError(absl::StrCat(
+            view.leaving,
+            " is leaving; calls that run are finished, new ones "
+            "are taken when all ranks have workers again; try again in 1s")),
+        reason::kWorkersMissing, {{"retry_after_s", "1"}});
+  }
   return WithReason(
       absl::UnavailableError(absl::StrCat("all ", view.num_ranks(),
                                           " workers are attached and join a "
@@ -118,22 +129,31 @@ void Pipeline::Detach(const Attachment& attachment, const absl::Status& why) {
 void Pipeline::OnMessage(const Attachment& from, v1::WorkerMessage& message) {
   std::shared_ptr<const PipelineView> view;
   bool consumed;
+  std::optional<absl::Time> idle_since;
   {
     absl::MutexLock lock(&mu_);
     // A replaced attachment's last words change nothing.
     if (!attachments_.contains(from.id)) return;
     membership_.Heard(from.id, clock_->Now());
+    idle_since = IdleSince(message);
     Membership::Effects effects;
     consumed = UpdateMembership(from, message, effects);
     view = Apply(effects);
   }
   Announce(view);
+  if (idle_since) events_->OnIdle(from, *idle_since);
   if (consumed) return;
   if (message.has_stages_loaded()) {
     events_->OnStagesLoaded(from, message.stages_loaded());
   } else {
     events_->OnCallMessage(from, message);
   }
+}
+
+std::optional<absl::Time> Pipeline::IdleSince(
+    const v1::WorkerMessage& message) const {
+  if (!message.has_pong() || message.pong().calls() > 0) return std::nullopt;
+  return membership_.SentBefore(message.pong());
 }
 
 bool Pipeline::UpdateMembership(const Attachment& from,
@@ -152,6 +172,13 @@ bool Pipeline::UpdateMembership(const Attachment& from,
       return true;
     case v1::WorkerMessage::kPong:
       membership_.OnPong(from.id, message.pong(), now);
+      return true;
+    case v1::WorkerMessage::kLeaving:
+      PIPESTAGE_LOG_INFO("{} is leaving{}: {}",
+                         DescribeWorker(from.name, from.rank),
+                         message.leaving().at_once() ? " at once" : "",
+                         ToUtf8(message.leaving().reason(), 512));
+      membership_.OnLeaving(from.id, message.leaving(), now, effects);
       return true;
     case v1::WorkerMessage::kStoreSet:
       OnStoreSet(from, *message.mutable_store_set(), effects);
@@ -257,6 +284,7 @@ std::shared_ptr<const PipelineView> Pipeline::MakeView() {
   view->state = membership_.state();
   view->generation = membership_.generation();
   view->last_failure = membership_.last_failure();
+  view->leaving = membership_.Leaving();
   for (const auto& member : membership_.members()) {
     const auto found =
         member ? attachments_.find(member->attachment) : attachments_.end();
@@ -270,6 +298,13 @@ void Pipeline::Announce(const std::shared_ptr<const PipelineView>& view) {
   if (view == nullptr) return;
   LogView(*view);
   events_->OnViewChanged(view);
+}
+
+void Pipeline::DismissLeaving() {
+  absl::MutexLock lock(&mu_);
+  Membership::Effects effects;
+  membership_.DismissLeaving(effects);
+  (void)Apply(effects);
 }
 
 void Pipeline::ShutDownWorkers(const std::string& reason) {
@@ -289,7 +324,8 @@ std::shared_ptr<const PipelineView> Pipeline::view() const {
 void Pipeline::FillStatus(v1::Status& status) const {
   absl::MutexLock lock(&mu_);
   const absl::Time now = clock_->Now();
-  status.set_state(ToProto(membership_.state()));
+  status.set_state(membership_.Leaving().empty() ? ToProto(membership_.state())
+                                                 : v1::WAITING_FOR_WORKERS);
   status.set_generation(membership_.generation().value());
   status.set_workers_expected(membership_.num_ranks());
   status.set_last_failure(std::string(membership_.last_failure().message()));
@@ -304,6 +340,12 @@ void Pipeline::FillStatus(v1::Status& status) const {
     worker->set_resident_bytes(member->resident_bytes);
     worker->set_ping_s(absl::ToDoubleSeconds(member->round_trip));
     worker->set_backend(membership_.backend());
+    worker->set_leaving(member->leaving);
+    if (!member->computing) continue;
+    worker->mutable_computing()->set_stage(member->computing->stage());
+    worker->mutable_computing()->set_microbatch(
+        member->computing->microbatch());
+    worker->mutable_computing()->set_seconds(member->computing->seconds());
   }
 }
 

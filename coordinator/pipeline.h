@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,17 @@ struct PipelineView {
   // By rank; null where a worker is missing.
   std::vector<std::shared_ptr<const Attachment>> members;
   absl::Status last_failure;
+  // Describes workers that go as soon as no call is under way; empty: none.
+  std::string leaving;
 
-  bool ready() const { return state == Membership::State::kReady; }
+  // Whether calls may begin.
+  bool ready() const {
+    return state == Membership::State::kReady && leaving.empty();
+  }
   int num_ranks() const { return static_cast<int>(members.size()); }
   // Whether this generation can still execute calls.
   bool Serves(Generation call_generation) const {
-    return ready() && generation == call_generation;
+    return state == Membership::State::kReady && generation == call_generation;
   }
 };
 
@@ -69,6 +75,9 @@ class WorkerEvents {
   // CallFailed, LossReport, OutputData or CallDone. May be consumed.
   virtual void OnCallMessage(const Attachment& from,
                              v1::WorkerMessage& message) = 0;
+  // The worker says that it has no calls: those that were begun before `since`
+  // it has done, or forgotten.
+  virtual void OnIdle(const Attachment& from, absl::Time since) = 0;
 };
 
 // The workers attached to this coordinator: Membership and the rendezvous
@@ -96,6 +105,10 @@ class Pipeline {
   void ReportFailure(const Attachment& from, Generation generation,
                      const absl::Status& error) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Lets workers go that wait for the end of all calls. Call when there are
+  // none and the view says that some are leaving.
+  void DismissLeaving() ABSL_LOCKS_EXCLUDED(mu_);
+
   // Tells every worker to finish and exit.
   void ShutDownWorkers(const std::string& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -119,6 +132,10 @@ class Pipeline {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnStoreError(const Attachment& from, const absl::Status& error,
                     Membership::Effects& effects)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // If the worker answers a ping and says that it has no calls: a time before
+  // which begun calls had been sent to it.
+  std::optional<absl::Time> IdleSince(const v1::WorkerMessage& message) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Changes that concern membership alone. False if `message` is no such thing.
   bool UpdateMembership(const Attachment& from, v1::WorkerMessage& message,

@@ -141,6 +141,10 @@ absl::Status Server::Start() {
 void Server::ArmTick() {
   timers_.At(options_.clock->Now() + kTick, [this] {
     pipeline_.Tick();
+    // In this order: see Dispatcher::Dispatch.
+    if (!pipeline_.view()->leaving.empty() && dispatcher_.num_calls() == 0) {
+      pipeline_.DismissLeaving();
+    }
     admission_.ExpireWaits();
     ArmTick();
   });
@@ -161,6 +165,10 @@ void Server::OnStagesLoaded(const Attachment& from,
 
 void Server::OnCallMessage(const Attachment& from, v1::WorkerMessage& message) {
   dispatcher_.OnCallMessage(from, message);
+}
+
+void Server::OnIdle(const Attachment& from, absl::Time since) {
+  dispatcher_.OnIdle(from, since);
 }
 
 bool Server::IsServing() const {

@@ -83,6 +83,7 @@ class Server final : private WorkerEvents {
                       const v1::StagesLoaded& loaded) override;
   void OnCallMessage(const Attachment& from,
                      v1::WorkerMessage& message) override;
+  void OnIdle(const Attachment& from, absl::Time since) override;
 
   void ArmTick();
   bool IsServing() const;

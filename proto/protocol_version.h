@@ -5,7 +5,7 @@ namespace pipestage {
 
 // Spoken on WorkerLink. Raised when a worker of the old version could no longer
 // be driven correctly; coordinator and worker must agree exactly.
-inline constexpr int kWorkerLinkProtocolVersion = 2;
+inline constexpr int kWorkerLinkProtocolVersion = 3;
 
 }  // namespace pipestage
 

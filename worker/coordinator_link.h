@@ -72,9 +72,9 @@ class CoordinatorLink : public Outbox {
   bool Attach();
   // Until the stream is over; false if the coordinator breaks the protocol.
   bool Read(Stream& stream, bool& attached);
-  // Sleeps unless stopped.
   // Ends the attachment under way, to begin another.
   void BreakOff(absl::string_view why);
+  // Sleeps unless stopped.
   void Pause(absl::Duration pause);
   // Gives up a coordinator that says nothing.
   void Watch();

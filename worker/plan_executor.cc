@@ -73,6 +73,11 @@ class PlanExecutor::Execution {
     const absl::Time now = executor_.clock_->Now();
     return now - std::exchange(last_, now);
   }
+  // That it is computed from the last lap on.
+  StageActivity::Work WorkOf(const PreparedPlan::Action& action) const {
+    return {call_.inbox->call(), action.action.stage, action.action.microbatch,
+            last_};
+  }
   void NoteForward(const Action& action, absl::Time start);
 
   PlanExecutor& executor_;
@@ -230,6 +235,7 @@ absl::StatusOr<StageTensor> PlanExecutor::Execution::TakeFeed(
 absl::StatusOr<std::vector<StageTensor>> PlanExecutor::Execution::Compute(
     const PreparedPlan::Action& action, std::vector<StageTensor> inputs) {
   const StageIndex stage = action.action.stage;
+  const StageActivity::Scope scope(executor_.options_.activity, WorkOf(action));
   PIPESTAGE_ASSIGN_OR_RETURN(std::vector<StageTensor> outputs,
                              call_.model->stage(stage)->Forward(inputs));
   PIPESTAGE_RETURN_IF_ERROR(CheckOutputs(
@@ -264,6 +270,7 @@ absl::Status PlanExecutor::Execution::GiveLoss(
     targets.push_back(std::move(target));
   }
   outcome_.wait += Lap();
+  const StageActivity::Scope scope(executor_.options_.activity, WorkOf(action));
   PIPESTAGE_ASSIGN_OR_RETURN(
       MicrobatchLossValue loss,
       call_.model->loss->Compute(outputs, targets,

@@ -18,6 +18,7 @@
 #include "worker/result_sink.h"
 #include "worker/send_window.h"
 #include "worker/stage.h"
+#include "worker/stage_activity.h"
 #include "worker/transport/communicator.h"
 
 namespace pipestage {
@@ -55,6 +56,8 @@ class PlanExecutor {
     std::string worker;  // its name, for messages
     ReceiveWindow::Options receive;
     SendWindow::Options send;
+    // Is told what is computed; not owned, may be null.
+    StageActivity* activity = nullptr;
   };
 
   // None is owned; all outlive the executor.

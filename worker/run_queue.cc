@@ -135,6 +135,11 @@ Generation RunQueue::current() const {
   return current_;
 }
 
+int RunQueue::num_runs() const {
+  absl::MutexLock lock(&mu_);
+  return static_cast<int>(inboxes_.size());
+}
+
 int64_t RunQueue::dropped_feeds() const {
   absl::MutexLock lock(&mu_);
   return dropped_feeds_;

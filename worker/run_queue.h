@@ -65,6 +65,8 @@ class RunQueue {
   bool WaitUntilIdle(absl::Duration patience);
 
   Generation current() const;
+  // Runs that wait or are under way.
+  int num_runs() const;
   int64_t dropped_feeds() const;
 
  private:

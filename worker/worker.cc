@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "base/error_info.h"
 #include "base/log.h"
 #include "proto/protocol_version.h"
@@ -18,10 +19,12 @@ constexpr absl::Duration kFarewell = absl::Seconds(2);
 
 constexpr Generation kEveryGeneration(INT64_MAX);
 
-CallRunner::Options RunnerOptions(const Worker::Options& options) {
+CallRunner::Options RunnerOptions(const Worker::Options& options,
+                                  StageActivity* activity) {
   CallRunner::Options runner;
   runner.worker = options.name;
   runner.executor = options.executor;
+  runner.executor.activity = activity;
   return runner;
 }
 
@@ -67,27 +70,73 @@ CoordinatorLink::Options Worker::LinkOptions() const {
 void Worker::Start() {
   loader_thread_ = std::make_unique<TaskThread>();
   runner_ = std::make_unique<CallRunner>(
-      RunnerOptions(options_),
+      RunnerOptions(options_, &activity_),
       CallRunner::Parts{&queue_, &slot_, &plans_, &models_, options_.loader,
                         &link_, options_.clock});
+  StageWatch::Options watch;
+  watch.limit = options_.stage_timeout;
+  stage_watch_ = std::make_unique<StageWatch>(
+      watch, &activity_, options_.clock,
+      [this](const StageActivity::Work& work, absl::Duration elapsed) {
+        OnStuck(work, elapsed);
+      });
   link_.Start();
 }
 
 void Worker::Stop(absl::Duration patience) {
   absl::MutexLock lock(&stop_mu_);
   if (std::exchange(stopped_, true)) return;
+  const absl::Time deadline = absl::Now() + patience;
+  TakeLeave(patience);
   queue_.Stop();
-  queue_.WaitUntilIdle(patience);
+  queue_.WaitUntilIdle(deadline - absl::Now());
   link_.Stop(std::min(patience, kFarewell));
   End(kEveryGeneration, absl::CancelledError("the worker stops"));
   runner_.reset();
+  stage_watch_.reset();
   loader_thread_.reset();
+}
+
+void Worker::TakeLeave(absl::Duration patience) {
+  if (patience <= absl::ZeroDuration()) return;
+  {
+    absl::MutexLock lock(&link_mu_);
+    if (!is_attached_ || may_leave_) return;
+  }
+  SayLeaving(/*at_once=*/false, "it was told to stop");
+  absl::MutexLock lock(&link_mu_);
+  const auto is_free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(link_mu_) {
+    return may_leave_ || !is_attached_;
+  };
+  if (!link_mu_.AwaitWithTimeout(absl::Condition(&is_free), patience)) {
+    PIPESTAGE_LOG_WARN("leaving after {}, although calls are not done",
+                       absl::FormatDuration(patience));
+  }
+}
+
+void Worker::SayLeaving(bool at_once, const std::string& reason) {
+  v1::WorkerMessage message;
+  message.mutable_leaving()->set_at_once(at_once);
+  message.mutable_leaving()->set_reason(reason);
+  link_.Send(std::move(message));
+}
+
+void Worker::OnStuck(const StageActivity::Work& work, absl::Duration elapsed) {
+  const std::string what = absl::StrCat(
+      "stage ", work.stage.value(), " has computed on microbatch ",
+      work.microbatch.value(), " of call ", work.call.value(), " for ",
+      absl::FormatDuration(elapsed), ", longer than the stage timeout of ",
+      absl::FormatDuration(options_.stage_timeout));
+  SayLeaving(/*at_once=*/true, what);
+  link_.Stop(kFarewell);
+  options_.on_stuck(what);
 }
 
 void Worker::Handler::OnAttached(const v1::Welcome& welcome) {
   window_ = std::make_shared<FeedWindow>(
       worker_->options_.feed_window_bytes,
       [worker = worker_](int64_t limit) { worker->TellFeedLimit(limit); });
+  worker_->SetAttached(true);
   worker_->queue_.BeginAttachment(window_);
   PIPESTAGE_LOG_INFO("attached to {} as rank {} of {}",
                      worker_->options_.coordinator, welcome.rank(),
@@ -127,10 +176,7 @@ void Worker::Handler::OnMessage(v1::CoordinatorMessage message) {
     case v1::CoordinatorMessage::kShutdown:
       PIPESTAGE_LOG_INFO("the coordinator says: shut down: {}",
                          message.shutdown().reason());
-      if (!worker.shutdown_requested_.HasBeenNotified()) {
-        worker.shutdown_requested_.Notify();
-      }
-      return;
+      return worker.LetGo();
     case v1::CoordinatorMessage::kWelcome:
     case v1::CoordinatorMessage::KIND_NOT_SET:
       PIPESTAGE_LOG_WARN("the coordinator sent a message of kind {}",
@@ -142,10 +188,24 @@ void Worker::Handler::OnMessage(v1::CoordinatorMessage message) {
 // it names their digests when it comes back.
 void Worker::Handler::OnLost(const absl::Status& reason) {
   window_->Close();
+  worker_->SetAttached(false);
   worker_->End(kEveryGeneration,
                absl::UnavailableError(
                    absl::StrCat("lost the coordinator: ", reason.message())));
   worker_->plans_.Clear();
+}
+
+void Worker::SetAttached(bool attached) {
+  absl::MutexLock lock(&link_mu_);
+  is_attached_ = attached;
+}
+
+void Worker::LetGo() {
+  {
+    absl::MutexLock lock(&link_mu_);
+    may_leave_ = true;
+  }
+  if (!shutdown_requested_.HasBeenNotified()) shutdown_requested_.Notify();
 }
 
 void Worker::Form(v1::FormCommunicator form) {
@@ -200,6 +260,15 @@ void Worker::Answer(const v1::Ping& ping) {
   v1::WorkerMessage message;
   message.mutable_pong()->set_sequence(ping.sequence());
   message.mutable_pong()->set_resident_bytes(ResidentBytes());
+  message.mutable_pong()->set_calls(queue_.num_runs());
+  if (const auto work = activity_.current()) {
+    v1::Computing& computing = *message.mutable_pong()->mutable_computing();
+    computing.set_call_id(work->call.value());
+    computing.set_stage(work->stage.value());
+    computing.set_microbatch(work->microbatch.value());
+    computing.set_seconds(
+        absl::ToDoubleSeconds(options_.clock->Now() - work->since));
+  }
   link_.Send(std::move(message));
 }
 

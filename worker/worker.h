@@ -23,6 +23,8 @@
 #include "worker/plan_store.h"
 #include "worker/run_queue.h"
 #include "worker/stage.h"
+#include "worker/stage_activity.h"
+#include "worker/stage_watch.h"
 #include "worker/task_thread.h"
 
 namespace pipestage {
@@ -59,6 +61,11 @@ class Worker {
     PlanExecutor::Options executor;
     // How far ahead of its calls the worker is fed: see FeedWindow.
     int64_t feed_window_bytes = 8 << 20;
+    // A stage that computes on one microbatch for longer is stuck.
+    absl::Duration stage_timeout = absl::InfiniteDuration();
+    // Called once then, from a thread of the worker's own, when the coordinator
+    // has been told: nothing but the end of the process stops a stage.
+    std::function<void(const std::string& what)> on_stuck;
     absl::Duration min_backoff = absl::Milliseconds(200);
     absl::Duration max_backoff = absl::Seconds(5);
     // Not owned; outlive the worker.
@@ -79,9 +86,10 @@ class Worker {
     return shutdown_requested_;
   }
 
-  // Finishes the calls that have begun, for at most `patience`, takes leave of
-  // the coordinator and stops. With no patience calls are broken off.
-  // Idempotent.
+  // Takes leave of the coordinator and waits, for at most `patience`, until no
+  // call needs this worker, nor what it has sent, any more; then stops. With no
+  // patience calls are broken off. A stage that computes is waited for without
+  // limit. Idempotent.
   void Stop(absl::Duration patience);
 
   // For tests and status.
@@ -110,6 +118,12 @@ class Worker {
   void Unload(const v1::UnloadModelStages& request);
   void Answer(const v1::Ping& ping);
   void TellFeedLimit(int64_t limit);
+  // Says that this worker leaves, and waits until it may.
+  void TakeLeave(absl::Duration patience);
+  void SetAttached(bool attached);
+  void LetGo();
+  void SayLeaving(bool at_once, const std::string& reason);
+  void OnStuck(const StageActivity::Work& work, absl::Duration elapsed);
 
   const Options options_;
   Handler handler_;
@@ -118,9 +132,14 @@ class Worker {
   ModelStore models_;
   RunQueue queue_;
   CommunicatorSlot slot_;
+  StageActivity activity_;
   absl::Notification shutdown_requested_;
+  absl::Mutex link_mu_;
+  bool is_attached_ ABSL_GUARDED_BY(link_mu_) = false;
+  bool may_leave_ ABSL_GUARDED_BY(link_mu_) = false;  // Shutdown has come
   std::unique_ptr<TaskThread> loader_thread_;
   std::unique_ptr<CallRunner> runner_;
+  std::unique_ptr<StageWatch> stage_watch_;
   absl::Mutex stop_mu_;
   bool stopped_ ABSL_GUARDED_BY(stop_mu_) = false;
 };

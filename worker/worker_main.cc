@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/receive_window.h"
@@ -86,8 +87,13 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
                  "communicator; 0: what the coordinator says")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--stage-timeout", flags.stage_timeout_s,
+                 "seconds after which a stage that still computes on one "
+                 "microbatch is stuck, and the process ends; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--drain-timeout", flags.drain_s,
-                 "seconds that a running call gets to finish after SIGTERM")
+                 "seconds that running calls get to finish after SIGTERM")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--checksum", flags.checksum,
@@ -129,6 +135,9 @@ void LogDevice(const StageLoader& loader,
   }
 }
 
+// After the drain timeout, for the farewell to the coordinator.
+constexpr absl::Duration kLastRespite = absl::Seconds(4);
+
 sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -151,12 +160,18 @@ void RunUntilStopped(Worker& worker, absl::Duration drain,
     signalled = WaitForSignal(signals);
   }
   PIPESTAGE_LOG_INFO("stopping");
+  // What does not even end then is a stage, which nothing can interrupt.
+  const absl::Time deadline = absl::Now() + drain + kLastRespite;
   std::atomic<bool> stopped = false;
   std::thread stopper([&] {
     worker.Stop(drain);
     stopped = true;
   });
   while (!stopped) {
+    if (absl::Now() > deadline) {
+      PIPESTAGE_LOG_ERROR("a stage still computes; leaving without it");
+      _exit(1);
+    }
     if (!WaitForSignal(signals)) continue;
     // The first one may come when the coordinator has already said so.
     if (!std::exchange(signalled, true)) continue;
@@ -208,6 +223,13 @@ absl::Status Run(const WorkerFlags& flags, const WorkerParts& parts) {
   options.executor.send = {flags.send_window, flags.send_window_bytes,
                            flags.checksum};
   options.feed_window_bytes = flags.feed_window_bytes;
+  if (flags.stage_timeout_s > 0) {
+    options.stage_timeout = absl::Seconds(flags.stage_timeout_s);
+  }
+  options.on_stuck = [](const std::string& what) {
+    PIPESTAGE_LOG_ERROR("{}; this process ends, to be started again", what);
+    _exit(1);
+  };
   options.loader = loader.get();
   options.clock = Clock::Real();
   options.random = [&] {

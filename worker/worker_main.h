@@ -32,6 +32,7 @@ struct WorkerFlags {
   int64_t feed_window_bytes = int64_t{8} << 20;
   double communicator_timeout_s = 0;
   double drain_s = 30;
+  double stage_timeout_s = 600;  // 0: none
   bool checksum = false;
   bool allow_torchscript = false;
   std::string log_level = "info";

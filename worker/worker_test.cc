@@ -78,7 +78,14 @@ class WorkerTest : public ::testing::Test {
     options.loader = loader_.get();
     options.clock = Clock::Real();
     options.random = [] { return 0.5; };
+    if (adapt_) adapt_(options);
     return options;
+  }
+
+  void SayShutdown() {
+    v1::CoordinatorMessage shutdown;
+    shutdown.mutable_shutdown()->set_reason("test");
+    coordinator_->Send(0, shutdown);
   }
 
   // Loads a pipeline and installs plans for up to `max_microbatches`.
@@ -160,6 +167,7 @@ class WorkerTest : public ::testing::Test {
 
   int num_ranks_ = 0;
   int64_t feed_window_bytes_ = 1 << 20;
+  std::function<void(Worker::Options&)> adapt_;
   std::unique_ptr<FakeCoordinator> coordinator_;
   std::unique_ptr<ToyStageLoader> loader_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -506,7 +514,7 @@ TEST_F(WorkerTest, UnloadedModelIsGone) {
   EXPECT_EQ(GetReason(FromRpcStatus(failed.error())), reason::kModelNotLoaded);
 }
 
-TEST_F(WorkerTest, StopFinishesTheRunningCall) {
+TEST_F(WorkerTest, StopStaysUntilTheCoordinatorLetsGo) {
   absl::Notification computing;
   absl::Notification go_on;
   Start(1, [&](StageIndex) {
@@ -519,19 +527,88 @@ TEST_F(WorkerTest, StopFinishesTheRunningCall) {
   Run(1, Rows(2), 2);
   computing.WaitForNotification();
 
-  std::thread stopper([&] { workers_[0]->Stop(absl::Seconds(10)); });
+  std::thread stopper([&] { workers_[0]->Stop(absl::Seconds(60)); });
+  const auto leaving = coordinator_->Await(0, v1::WorkerMessage::kLeaving);
+  EXPECT_FALSE(leaving.leaving().at_once());
+  Run(2, Rows(3), 2);  // was sent before the coordinator heard of it
   go_on.Notify();
-  stopper.join();
-
   ExpectExact(1, Rows(2));
+  ExpectExact(2, Rows(3));
+  SayShutdown();
+  stopper.join();
+}
+
+TEST_F(WorkerTest, StopDoesNotWaitLongerThanItsPatience) {
+  Start(1);
+  ASSERT_THAT(coordinator_->Form(1), IsOk());
+
+  workers_[0]->Stop(absl::Milliseconds(10));
+
+  EXPECT_EQ(coordinator_->Await(0, v1::WorkerMessage::kLeaving).kind_case(),
+            v1::WorkerMessage::kLeaving);
+}
+
+TEST_F(WorkerTest, AStageThatDoesNotComeBackIsReportedAndGivenUp) {
+  absl::Notification go_on, given_up;
+  std::string what;
+  adapt_ = [&](Worker::Options& options) {
+    options.stage_timeout = absl::Milliseconds(20);
+    options.on_stuck = [&](const std::string& reason) {
+      what = reason;
+      given_up.Notify();
+    };
+  };
+  Start(1, [&](StageIndex) {
+    go_on.WaitForNotification();
+    return absl::OkStatus();
+  });
+  Serve(DigitPipeline(1), 2);
+  ASSERT_THAT(coordinator_->Form(1), IsOk());
+
+  Run(7, Rows(2), 2);
+  const auto leaving = coordinator_->Await(0, v1::WorkerMessage::kLeaving);
+  given_up.WaitForNotification();
+
+  EXPECT_TRUE(leaving.leaving().at_once());
+  EXPECT_EQ(leaving.leaving().reason(), what);
+  EXPECT_THAT(what,
+              HasSubstr("stage 0 has computed on microbatch 0 of call 7"));
+  go_on.Notify();
+  workers_[0].reset();
+}
+
+TEST_F(WorkerTest, PongsSayWhatIsComputed) {
+  absl::Notification computing, go_on;
+  Start(1, [&](StageIndex) {
+    if (!computing.HasBeenNotified()) computing.Notify();
+    go_on.WaitForNotification();
+    return absl::OkStatus();
+  });
+  Serve(DigitPipeline(1), 1);
+  ASSERT_THAT(coordinator_->Form(1), IsOk());
+  v1::CoordinatorMessage ping;
+  ping.mutable_ping()->set_sequence(1);
+
+  coordinator_->Send(0, ping);
+  const auto idle = coordinator_->Await(0, v1::WorkerMessage::kPong).pong();
+  Run(7, Rows(1), 1);
+  computing.WaitForNotification();
+  coordinator_->Send(0, ping);
+  const auto busy = coordinator_->Await(0, v1::WorkerMessage::kPong).pong();
+  go_on.Notify();
+  ExpectExact(7, Rows(1));
+
+  EXPECT_EQ(idle.calls(), 0);
+  EXPECT_FALSE(idle.has_computing());
+  EXPECT_EQ(busy.calls(), 1);
+  EXPECT_EQ(busy.computing().call_id(), 7);
+  EXPECT_EQ(busy.computing().stage(), 0);
 }
 
 TEST_F(WorkerTest, ShutdownMessageIsHeard) {
   Start(1);
 
-  v1::CoordinatorMessage shutdown;
-  shutdown.mutable_shutdown()->set_reason("test");
-  coordinator_->Send(0, shutdown);
+  SayShutdown();
 
   EXPECT_TRUE(workers_[0]->shutdown_requested().WaitForNotificationWithTimeout(
       absl::Seconds(10)));

@@ -16,6 +16,9 @@ std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%.1f MB", bytes / 1e6);
 }
 
+// Seconds from which a stage that computes is worth a line.
+constexpr double kLongComputing = 5;
+
 void AppendWorkers(const v1::Status& status, std::string* text) {
   absl::StrAppendFormat(text, "%-10s%d of %d\n", "workers",
                         status.workers_size(), status.workers_expected());
@@ -30,6 +33,15 @@ void AppendWorkers(const v1::Status& status, std::string* text) {
         worker.backend(), worker.attached_s(), Bytes(worker.resident_bytes()),
         worker.stages().empty() ? "no stages"
                                 : absl::StrJoin(worker.stages(), " "));
+    if (worker.leaving()) {
+      absl::StrAppend(text, "           leaving when running calls are done\n");
+    }
+    if (worker.computing().seconds() >= kLongComputing) {
+      absl::StrAppendFormat(
+          text, "           computing stage %d, microbatch %d for %.0f s\n",
+          worker.computing().stage(), worker.computing().microbatch(),
+          worker.computing().seconds());
+    }
   }
 }
 

@@ -140,6 +140,11 @@ void FakeWorker::Handle(const v1::CoordinatorMessage& message) {
       v1::WorkerMessage pong;
       pong.mutable_pong()->set_sequence(message.ping().sequence());
       pong.mutable_pong()->set_resident_bytes(12345);
+      {
+        absl::MutexLock lock(&mu_);
+        pong.mutable_pong()->set_calls(
+            options_.forgets_calls ? 0 : static_cast<int>(known_runs_.size()));
+      }
       Send(pong);
       return;
     }
@@ -293,7 +298,7 @@ void FakeWorker::ExecuteRun(const v1::Run& run) {
   SendOutputs(*execution);
   v1::WorkerMessage message;
   *message.mutable_call_done() = execution->done;
-  Send(message);
+  if (!options_.forgets_calls) Send(message);
   absl::MutexLock lock(&mu_);
   inboxes_.erase(run.call_id());
   known_runs_.erase(run.call_id());

@@ -50,6 +50,8 @@ class FakeWorker {
     std::function<absl::Status()> form;
     std::function<absl::Status(const v1::LoadStages&)> load;
     bool answers_pings = true;
+    // Says nothing at the end of a call, and that it has none.
+    bool forgets_calls = false;
     // How much it lets itself be fed; a test that raises it says so itself.
     int64_t feed_window_bytes = int64_t{1} << 40;
     // Outputs larger than this go ahead of CallDone.
