@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/synchronization/notification.h"
 #include "base/error_info.h"
+#include "base/grpc_status.h"
 #include "base/status_matchers.h"
 #include "coordinator/testing/test_cluster.h"
 #include "gmock/gmock.h"
@@ -140,6 +141,25 @@ TEST_F(LeavingTest, ACallThatItsWorkerHasForgottenEndsByName) {
       StatusIs(absl::StatusCode::kUnavailable,
                HasSubstr("worker w1 (rank 1) says that it has no calls, but "
                          "has not ended call")));
+}
+
+TEST(LinkTest, AStreamThatDoesNotSayHelloIsEnded) {
+  TestCluster::Options options;
+  options.server = [](Server::Options& server) {
+    server.hello_timeout = absl::Milliseconds(50);
+  };
+  options.start_workers = false;
+  TestCluster cluster(options);
+  const auto stub = v1::WorkerLink::NewStub(cluster.channel);
+  grpc::ClientContext context;
+  const auto stream = stub->Attach(&context);
+  v1::CoordinatorMessage message;
+
+  EXPECT_FALSE(stream->Read(&message));
+
+  EXPECT_THAT(FromGrpcStatus(stream->Finish()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr("must begin with Hello within 50ms")));
 }
 
 }  // namespace

@@ -19,14 +19,18 @@ class StreamTest : public ::testing::Test {
  protected:
   using Stream = grpc::ClientReaderWriter<v1::EvalChunk, v1::EvalEvent>;
 
-  static TestCluster::Options MakeOptions() {
+  StreamTest() = default;
+  explicit StreamTest(TransferPace::Options pace) : pace_(pace) {}
+
+  TestCluster::Options MakeOptions() {
     TestCluster::Options options;
     TestModel model;
     model.with_loss = true;
     options.models = {model};
-    options.server = [](Server::Options& server) {
+    options.server = [this](Server::Options& server) {
       server.max_message_bytes = 1 << 20;
       server.max_call_bytes = 100 << 20;
+      server.pace = pace_;
     };
     return options;
   }
@@ -123,6 +127,14 @@ class StreamTest : public ::testing::Test {
     EXPECT_EQ(answer.after_summary, 0);
   }
 
+  bool AwaitNothingReserved() {
+    return cluster_.Await([](const v1::Status& status) {
+      return status.queue().bytes_admitted() == 0 &&
+             status.queue().calls_running() == 0;
+    });
+  }
+
+  const TransferPace::Options pace_;
   TestCluster cluster_{MakeOptions()};
 };
 
@@ -199,6 +211,43 @@ TEST_F(StreamTest, ClientThatGoesWhileItUploadsLeavesNothing) {
     return status.queue().bytes_admitted() == 0;
   }));
   ExpectExact(3, 2);
+}
+
+class ImpatientStreamTest : public StreamTest {
+ protected:
+  ImpatientStreamTest() : StreamTest({.grace = absl::Seconds(1)}) {}
+};
+
+TEST_F(ImpatientStreamTest, AClientThatSendsNothingLosesWhatItReserved) {
+  for (const bool with_header : {true, false}) {
+    grpc::ClientContext context;
+    const auto stream = cluster_.pipeline->StreamEval(&context);
+    if (with_header) stream->Write(HeaderOf(100'000, 4));
+
+    const Answer answer = ReadAll(*stream);
+
+    EXPECT_THAT(answer.status, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                        HasSubstr("are not all here after 1")));
+    EXPECT_TRUE(AwaitNothingReserved());
+  }
+  ExpectExact(3, 2);
+}
+
+TEST_F(ImpatientStreamTest, AClientThatDoesNotReadLosesItsAnswer) {
+  constexpr int kRows = 4'000'000;  // 32 MB: more than a connection holds
+  grpc::ClientContext context;
+  const auto stream = cluster_.pipeline->StreamEval(&context);
+  stream->Write(HeaderOf(kRows, 100));
+  const v1::Tensor x = Rows(kRows);
+  WriteTensor(*stream, 1, x);
+  WriteTensor(*stream, 0, x);
+
+  ASSERT_TRUE(cluster_.Await(
+      [](const v1::Status& status) { return status.calls_succeeded() == 1; }));
+  EXPECT_TRUE(AwaitNothingReserved());
+  ExpectExact(3, 2);
+
+  EXPECT_THAT(ReadAll(*stream).status, StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/grpc_status.h"
+#include "base/log.h"
 
 namespace pipestage {
 namespace {
@@ -61,6 +62,7 @@ void EventWriter::Fail(const absl::Status& status) {
 }
 
 void EventWriter::OnWriteDone(bool ok) {
+  pace_->End();
   absl::MutexLock lock(&mu_);
   writing_ = false;
   if (!ok && !ending_) {
@@ -75,9 +77,15 @@ void EventWriter::OnWriteDone(bool ok) {
 void EventWriter::OnStreamDone() {
   absl::MutexLock lock(&mu_);
   reactor_ = nullptr;
+  context_ = nullptr;
   ending_ = true;
   events_.clear();
   reply_.reset();
+}
+
+void EventWriter::BreakOff() {
+  absl::MutexLock lock(&mu_);
+  if (context_ != nullptr) context_->TryCancel();
 }
 
 bool EventWriter::TakeChunk() {
@@ -123,6 +131,13 @@ void EventWriter::WriteNext() {
   }
   if (!TakeEvent()) return;
   writing_ = true;
+  pace_->Begin([weak = weak_from_this()](absl::Duration since, int64_t) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    PIPESTAGE_LOG_WARN("a client has read nothing of its answer for {}",
+                       absl::FormatDuration(since));
+    self->BreakOff();
+  });
   reactor_->StartWrite(&event_);
 }
 

@@ -5,11 +5,13 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/transfer_pace.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/pipeline_service.pb.h"
 
@@ -19,11 +21,14 @@ namespace pipestage {
 // that reads slowly keeps no more than the reply itself in memory.
 //
 // Thread-safe. Outlives the stream: then it drops what it is given.
-class EventWriter {
+class EventWriter : public std::enable_shared_from_this<EventWriter> {
  public:
   using Reactor = grpc::ServerBidiReactor<v1::EvalChunk, v1::EvalEvent>;
 
-  explicit EventWriter(Reactor* reactor) : reactor_(reactor) {}
+  // `pace` ends a stream whose client does not read.
+  EventWriter(Reactor* reactor, grpc::CallbackServerContext* context,
+              std::shared_ptr<TransferPace> pace)
+      : pace_(std::move(pace)), reactor_(reactor), context_(context) {}
 
   // Losses of finished microbatches. Those of the reply are sent but once.
   void WriteLosses(const std::vector<v1::MicrobatchLoss>& losses)
@@ -42,12 +47,16 @@ class EventWriter {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnnounceOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A write does not end: nor would one of the stream's status.
+  void BreakOff() ABSL_LOCKS_EXCLUDED(mu_);
   // Puts the next event into event_; false if there is none.
   bool TakeEvent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool TakeChunk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const std::shared_ptr<TransferPace> pace_;
   absl::Mutex mu_;
   Reactor* reactor_ ABSL_GUARDED_BY(mu_);
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::EvalEvent> events_ ABSL_GUARDED_BY(mu_);
   std::vector<bool> losses_written_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<v1::EvalResponse> reply_ ABSL_GUARDED_BY(mu_);

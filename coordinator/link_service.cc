@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/grpc_status.h"
 #include "coordinator/feed_encoding.h"
@@ -141,11 +142,20 @@ class LinkConnection final : public WorkerConnection {
 // The reading half, which owns itself until OnDone.
 class LinkReactor final : public Reactor {
  public:
-  LinkReactor(grpc::CallbackServerContext* context, Pipeline* pipeline,
-              Traffic* traffic)
-      : pipeline_(pipeline),
-        traffic_(traffic),
-        connection_(std::make_shared<LinkConnection>(this, context, traffic)) {
+  LinkReactor(grpc::CallbackServerContext* context,
+              const LinkService::Dependencies& on)
+      : pipeline_(on.pipeline),
+        traffic_(on.traffic),
+        timers_(on.timers),
+        connection_(
+            std::make_shared<LinkConnection>(this, context, on.traffic)),
+        hello_timer_(timers_->At(
+            on.clock->Now() + on.hello_timeout,
+            [connection = connection_, limit = on.hello_timeout] {
+              connection->Close(absl::DeadlineExceededError(
+                  absl::StrCat("a worker link must begin with Hello within ",
+                               absl::FormatDuration(limit))));
+            })) {
     StartRead(&incoming_);
   }
 
@@ -176,6 +186,7 @@ class LinkReactor final : public Reactor {
   void OnWriteDone(bool ok) override { connection_->OnWriteDone(); }
 
   void OnDone() override {
+    timers_->Cancel(hello_timer_);
     connection_->Forget();
     if (attachment_ != nullptr) {
       pipeline_->Detach(*attachment_,
@@ -197,6 +208,7 @@ class LinkReactor final : public Reactor {
       return false;
     }
     attachment_ = *std::move(attachment);
+    timers_->Cancel(hello_timer_);
     connection_->RaiseFeedLimit(message.hello().feed_window_bytes());
     return true;
   }
@@ -208,7 +220,9 @@ class LinkReactor final : public Reactor {
 
   Pipeline* const pipeline_;
   Traffic* const traffic_;
+  Timers* const timers_;
   const std::shared_ptr<LinkConnection> connection_;
+  const Timers::Id hello_timer_;
   grpc::ByteBuffer incoming_;
   std::shared_ptr<const Attachment> attachment_;
 };
@@ -217,7 +231,7 @@ class LinkReactor final : public Reactor {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 LinkService::Attach(grpc::CallbackServerContext* context) {
-  return new LinkReactor(context, pipeline_, traffic_);
+  return new LinkReactor(context, on_);
 }
 
 }  // namespace pipestage

@@ -1,7 +1,9 @@
 #ifndef PIPESTAGE_COORDINATOR_LINK_SERVICE_H_
 #define PIPESTAGE_COORDINATOR_LINK_SERVICE_H_
 
+#include "base/clock.h"
 #include "coordinator/pipeline.h"
+#include "coordinator/timers.h"
 #include "coordinator/traffic.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/worker_link.grpc.pb.h"
@@ -18,16 +20,22 @@ namespace pipestage {
 class LinkService final : public v1::WorkerLink::WithRawCallbackMethod_Attach<
                               v1::WorkerLink::Service> {
  public:
-  // Not owned; both outlive the server.
-  LinkService(Pipeline* pipeline, Traffic* traffic)
-      : pipeline_(pipeline), traffic_(traffic) {}
+  // Not owned; all outlive the server.
+  struct Dependencies {
+    Clock* clock;
+    Timers* timers;
+    Pipeline* pipeline;
+    Traffic* traffic;
+    // In which a stream has to say Hello.
+    absl::Duration hello_timeout;
+  };
+  explicit LinkService(const Dependencies& on) : on_(on) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Attach(
       grpc::CallbackServerContext* context) override;
 
  private:
-  Pipeline* const pipeline_;
-  Traffic* const traffic_;
+  const Dependencies on_;
 };
 
 }  // namespace pipestage

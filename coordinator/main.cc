@@ -26,6 +26,7 @@ namespace {
 struct Flags {
   Server::Options server;
   std::vector<std::string> load;
+  double client_grace_s = 30;
   double worker_timeout_s = 10;
   double drain_s = 30;
   std::string log_level = "info";
@@ -59,6 +60,11 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--max-call-bytes", server.max_call_bytes,
                  "tensor bytes that one StreamEval may announce")
+      ->capture_default_str();
+  app.add_option("--client-grace", flags.client_grace_s,
+                 "seconds that a client of StreamEval may do nothing while it "
+                 "sends, or has an answer to read")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--worker-timeout", flags.worker_timeout_s,
                  "seconds of silence after which a worker is lost")
@@ -94,6 +100,7 @@ absl::Status Fill(Flags& flags) {
   }
   Membership::Options& membership = flags.server.membership;
   membership.worker_timeout = absl::Seconds(flags.worker_timeout_s);
+  flags.server.pace.grace = absl::Seconds(flags.client_grace_s);
   membership.epoch = Epoch(absl::ToUnixMillis(absl::Now()));
   membership.draw_store_prefix = DrawStorePrefix;
   return InitLogging("coordinator", flags.log_level);

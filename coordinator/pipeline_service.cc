@@ -101,11 +101,13 @@ class PipelineServiceImpl::Allocator final
 };
 
 PipelineServiceImpl::PipelineServiceImpl(Options options, EvalRunner* runner,
-                                         Admission* admission, Clock* clock)
+                                         Admission* admission, Clock* clock,
+                                         Timers* timers)
     : options_(options),
       runner_(runner),
       admission_(admission),
       clock_(clock),
+      timers_(timers),
       allocator_(std::make_unique<Allocator>()) {
   SetMessageAllocatorFor_Eval(allocator_.get());
 }
@@ -123,8 +125,9 @@ grpc::ServerUnaryReactor* PipelineServiceImpl::Eval(
 
 grpc::ServerBidiReactor<v1::EvalChunk, v1::EvalEvent>*
 PipelineServiceImpl::StreamEval(grpc::CallbackServerContext* context) {
-  return BeginStreamEval({options_.stream_limits, DeadlineOf(*context), runner_,
-                          admission_, clock_});
+  return BeginStreamEval(context,
+                         {options_.stream_limits, DeadlineOf(*context), runner_,
+                          admission_, clock_, timers_, options_.pace});
 }
 
 }  // namespace pipestage

@@ -8,6 +8,8 @@
 #include "coordinator/admission.h"
 #include "coordinator/call_inputs.h"
 #include "coordinator/eval_runner.h"
+#include "coordinator/timers.h"
+#include "coordinator/transfer_pace.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/pipeline_service.grpc.pb.h"
 
@@ -24,11 +26,12 @@ class PipelineServiceImpl final : public v1::PipelineService::CallbackService {
   struct Options {
     int64_t max_message_bytes = 64 << 20;
     StreamedInputs::Limits stream_limits;
+    TransferPace::Options pace;  // of streams
   };
 
   // Not owned; all outlive the service.
   PipelineServiceImpl(Options options, EvalRunner* runner, Admission* admission,
-                      Clock* clock);
+                      Clock* clock, Timers* timers);
   ~PipelineServiceImpl() override;
 
   grpc::ServerUnaryReactor* Eval(grpc::CallbackServerContext* context,
@@ -44,6 +47,7 @@ class PipelineServiceImpl final : public v1::PipelineService::CallbackService {
   EvalRunner* const runner_;
   Admission* const admission_;
   Clock* const clock_;
+  Timers* const timers_;
   const std::unique_ptr<Allocator> allocator_;
 };
 

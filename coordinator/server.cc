@@ -100,10 +100,12 @@ Server::Server(Options options)
               {options_.clock, &timers_, &pipeline_, &models_, &plans_,
                &admission_, &dispatcher_}),
       startup_models_(options_.load, &models_),
-      link_service_(&pipeline_, &traffic_),
-      pipeline_service_(
-          {options_.max_message_bytes, {.max_bytes = options_.max_call_bytes}},
-          &runner_, &admission_, options_.clock),
+      link_service_({options_.clock, &timers_, &pipeline_, &traffic_,
+                     options_.hello_timeout}),
+      pipeline_service_({options_.max_message_bytes,
+                         {.max_bytes = options_.max_call_bytes},
+                         options_.pace},
+                        &runner_, &admission_, options_.clock, &timers_),
       model_service_(&models_),
       status_service_([this] { return GetStatus(); }) {}
 

@@ -53,6 +53,10 @@ class Server final : private WorkerEvents {
     Admission::Options admission;  // its clock is set by the server
     PlanCache::Options plans;
     Dispatcher::Options dispatcher;
+    // Of the clients of StreamEval.
+    TransferPace::Options pace;
+    // In which a stream of WorkerLink has to say who it is.
+    absl::Duration hello_timeout = absl::Seconds(10);
     Clock* clock = Clock::Real();
   };
 

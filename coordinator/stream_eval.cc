@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error_info.h"
 #include "coordinator/event_writer.h"
@@ -27,10 +28,15 @@ struct CountedReply {
 // but for what OnCancel looks at.
 class StreamedEval final : public EventWriter::Reactor {
  public:
-  explicit StreamedEval(StreamEvalOptions options)
+  StreamedEval(grpc::CallbackServerContext* context, StreamEvalOptions options)
       : options_(options),
         arrived_(options.clock->Now()),
-        writer_(std::make_shared<EventWriter>(this)) {
+        writer_(std::make_shared<EventWriter>(this, context, MakePace())),
+        upload_(std::make_shared<Upload>(this)),
+        pace_(MakePace()) {
+    pace_->Begin([upload = upload_](absl::Duration since, int64_t bytes) {
+      upload->OnLate(since, bytes);
+    });
     StartRead(&chunk_);
   }
 
@@ -39,6 +45,7 @@ class StreamedEval final : public EventWriter::Reactor {
       if (!started_) End(CheckComplete());
       return;
     }
+    pace_->Moved(static_cast<int64_t>(chunk_.chunk().data().size()));
     const absl::Status status = chunk_.has_header() ? OnHeader() : OnChunk();
     if (!status.ok()) {
       End(status);
@@ -56,11 +63,41 @@ class StreamedEval final : public EventWriter::Reactor {
   }
 
   void OnDone() override {
+    pace_->End();
+    upload_->Forget();
     writer_->OnStreamDone();
     delete this;
   }
 
  private:
+  // What the timers' thread knows of the stream, which may go meanwhile.
+  class Upload {
+   public:
+    explicit Upload(StreamedEval* stream) : stream_(stream) {}
+    void OnLate(absl::Duration since, int64_t bytes) {
+      absl::MutexLock lock(&mu_);
+      if (stream_ == nullptr) return;
+      stream_->End(absl::DeadlineExceededError(
+          absl::StrCat("the tensors of this call are not all here after ",
+                       absl::FormatDuration(since), "; ", bytes,
+                       " bytes came, which is slower than ",
+                       stream_->options_.pace.min_bytes_per_s,
+                       " bytes/s; send it again without pauses")));
+    }
+    void Forget() {
+      absl::MutexLock lock(&mu_);
+      stream_ = nullptr;
+    }
+
+   private:
+    absl::Mutex mu_;
+    StreamedEval* stream_ ABSL_GUARDED_BY(mu_);
+  };
+
+  std::shared_ptr<TransferPace> MakePace() const {
+    return TransferPace::Create(options_.pace, options_.clock, options_.timers);
+  }
+
   absl::Status OnHeader() {
     if (inputs_) return BadOrder("the stream has a second header");
     auto inputs = StreamedInputs::Begin(chunk_.header(), options_.limits);
@@ -89,6 +126,7 @@ class StreamedEval final : public EventWriter::Reactor {
 
   void StartCall() {
     started_ = true;
+    pace_->End();
     auto counted = std::make_shared<CountedReply>();
     std::shared_ptr<v1::EvalResponse> reply(counted, &counted->reply);
     task_.inputs = inputs_->Take();
@@ -124,6 +162,7 @@ class StreamedEval final : public EventWriter::Reactor {
       if (ended_.ok()) ended_ = why;
       handle = handle_;
     }
+    pace_->End();
     if (handle != nullptr) options_.runner->Cancel(handle, why);
     writer_->Fail(why);
   }
@@ -131,6 +170,8 @@ class StreamedEval final : public EventWriter::Reactor {
   const StreamEvalOptions options_;
   const absl::Time arrived_;
   const std::shared_ptr<EventWriter> writer_;
+  const std::shared_ptr<Upload> upload_;
+  const std::shared_ptr<TransferPace> pace_;  // of the upload
   v1::EvalChunk chunk_;
   std::optional<StreamedInputs> inputs_;
   EvalTask task_;
@@ -144,8 +185,8 @@ class StreamedEval final : public EventWriter::Reactor {
 }  // namespace
 
 grpc::ServerBidiReactor<v1::EvalChunk, v1::EvalEvent>* BeginStreamEval(
-    StreamEvalOptions options) {
-  return new StreamedEval(options);
+    grpc::CallbackServerContext* context, StreamEvalOptions options) {
+  return new StreamedEval(context, options);
 }
 
 }  // namespace pipestage

@@ -6,6 +6,8 @@
 #include "coordinator/admission.h"
 #include "coordinator/call_inputs.h"
 #include "coordinator/eval_runner.h"
+#include "coordinator/timers.h"
+#include "coordinator/transfer_pace.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/pipeline_service.pb.h"
 
@@ -18,16 +20,19 @@ struct StreamEvalOptions {
   EvalRunner* runner;
   Admission* admission;
   Clock* clock;
+  Timers* timers;
+  // For the upload, and for each piece of the answer.
+  TransferPace::Options pace;
 };
 
 // Serves one StreamEval: reads header and chunks, runs the call when all
 // tensors are there, and writes losses, outputs in chunks, and the summary.
 // Bytes are reserved by what the header declares, before memory is taken for
-// them.
+// them; a client that then does not send, or does not read, loses them again.
 //
 // The reactor owns itself.
 grpc::ServerBidiReactor<v1::EvalChunk, v1::EvalEvent>* BeginStreamEval(
-    StreamEvalOptions options);
+    grpc::CallbackServerContext* context, StreamEvalOptions options);
 
 }  // namespace pipestage
 
