@@ -10,12 +10,13 @@ namespace {
 constexpr absl::string_view kTypeUrl =
     "type.googleapis.com/google.rpc.ErrorInfo";
 
-// gRPC drops trailers beyond its metadata limit, and with them the whole error.
+// gRPC drops trailers beyond its limit of 8 KiB, and with them the whole error.
+// The message travels twice: as itself, and in the details, which are base64.
 constexpr size_t kMaxMessageBytes = 2048;
+constexpr size_t kMaxValueBytes = 256;
 
 std::string Truncated(absl::string_view message) {
-  if (message.size() <= kMaxMessageBytes) return ToUtf8(message);
-  return absl::StrCat(ToUtf8(message, kMaxMessageBytes), " ...");
+  return ShortenedForTrailer(message, kMaxMessageBytes);
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ absl::Status WithReason(
   info.set_reason(std::string(reason));
   info.set_domain("pipestage");
   for (const auto& [key, value] : metadata) {
-    (*info.mutable_metadata())[std::string(key)] = Truncated(value);
+    (*info.mutable_metadata())[std::string(key)] =
+        ShortenedForTrailer(value, kMaxValueBytes);
   }
   status.SetPayload(kTypeUrl, absl::Cord(info.SerializeAsString()));
   return status;

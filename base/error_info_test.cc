@@ -52,6 +52,20 @@ TEST(ErrorInfoTest, VeryLongMessageIsCutSoThatItsTrailerIsNotDropped) {
   EXPECT_THAT(ToGrpcStatus(status).error_message(), HasSubstr("xxx"));
 }
 
+TEST(ErrorInfoTest, AMessageThatIsNoAsciiIsCutToWhatItsTrailerMayHold) {
+  std::string message;
+  for (int i = 0; i < 2000; ++i) message += "\u20AC";  // %E2%82%AC
+  const absl::Status status = WithReason(
+      absl::InternalError(message), reason::kStageFailed, {{"stage", message}});
+
+  const grpc::Status sent = ToGrpcStatus(status);
+
+  EXPECT_EQ(sent.error_message().size() % 3, 1);  // whole characters and " ..."
+  EXPECT_LT(
+      3 * sent.error_message().size() + 4 * sent.error_details().size() / 3,
+      8000);
+}
+
 TEST(ErrorInfoTest, UnknownCodeFromAPeerBecomesUnknown) {
   v1::RpcStatus rpc_status;
   rpc_status.set_code(99);

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
+
 namespace pipestage {
 namespace {
 
@@ -26,6 +28,16 @@ size_t SequenceLength(absl::string_view text) {
   return length;
 }
 
+bool IsControl(char c) { return static_cast<uint8_t>(c) < 0x20 || c == 0x7F; }
+
+std::string Escaped(char c) {
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  if (c == '\r') return "\\r";
+  return absl::StrCat("\\x",
+                      absl::Hex(static_cast<uint8_t>(c), absl::kZeroPad2));
+}
+
 }  // namespace
 
 std::string ToUtf8(absl::string_view text) {
@@ -43,6 +55,38 @@ std::string ToUtf8(absl::string_view text, size_t max_bytes) {
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return out;
+}
+
+std::string OneLine(absl::string_view text, size_t max_bytes) {
+  const std::string kept = ToUtf8(text.substr(0, max_bytes));
+  std::string out;
+  for (const char c : kept) {
+    if (IsControl(c)) {
+      out += Escaped(c);
+    } else {
+      out += c;
+    }
+  }
+  if (text.size() > max_bytes) {
+    absl::StrAppend(&out, " ... (", text.size(), " bytes)");
+  }
+  return out;
+}
+
+std::string ShortenedForTrailer(absl::string_view text, size_t max_encoded) {
+  // What is beyond cannot be kept.
+  const std::string all = ToUtf8(text.substr(0, max_encoded));
+  size_t encoded = 0;
+  size_t kept = 0;
+  while (kept < all.size()) {
+    const size_t length = SequenceLength(absl::string_view(all).substr(kept));
+    const bool plain = length == 1 && !IsControl(all[kept]) && all[kept] != '%';
+    encoded += plain ? 1 : 3 * length;
+    if (encoded > max_encoded) break;
+    kept += length;
+  }
+  if (kept == all.size() && text.size() <= max_encoded) return all;
+  return absl::StrCat(all.substr(0, kept), " ...");
 }
 
 }  // namespace pipestage

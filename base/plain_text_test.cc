@@ -34,5 +34,24 @@ TEST(PlainTextTest, NoCharacterIsCutInTwo) {
   EXPECT_EQ(ToUtf8("abc", 0), "");
 }
 
+TEST(OneLineTest, ControlCharactersAreWrittenOut) {
+  EXPECT_EQ(OneLine("a\nb\tc\x1b[31m\x7f", 100), "a\\nb\\tc\\x1b[31m\\x7f");
+  EXPECT_EQ(OneLine("plain \u20AC", 100), "plain \u20AC");
+}
+
+TEST(OneLineTest, WhatIsCutOffIsCounted) {
+  EXPECT_EQ(OneLine(std::string(30'000'000, 'x'), 3),
+            "xxx ... (30000000 bytes)");
+}
+
+TEST(ShortenedForTrailerTest, EachByteBeyondAsciiCountsThreefold) {
+  EXPECT_EQ(ShortenedForTrailer("abcdef", 6), "abcdef");
+  EXPECT_EQ(ShortenedForTrailer("abcdefg", 6), "abcdef ...");
+  EXPECT_EQ(ShortenedForTrailer("100%", 6), "100%");
+  EXPECT_EQ(ShortenedForTrailer("1000%", 6), "1000 ...");
+  EXPECT_EQ(ShortenedForTrailer("\u20AC\u20AC", 17), "\u20AC ...");
+  EXPECT_EQ(ShortenedForTrailer("\u20AC\u20AC", 18), "\u20AC\u20AC");
+}
+
 }  // namespace
 }  // namespace pipestage

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
@@ -28,6 +29,12 @@ absl::Status CheckLoopback(absl::string_view address) {
       colon + 1 == address.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", address, "\" is not HOST:PORT"));
+  }
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
+      port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", address, "\": the port must be a number from 0 to 65535"));
   }
   if (IsLoopback(address.substr(0, colon))) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

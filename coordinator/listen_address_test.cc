@@ -23,7 +23,9 @@ TEST(ListenAddressTest, WhatOthersCanReachIsNot) {
 }
 
 TEST(ListenAddressTest, PortIsNeeded) {
-  for (const char* address : {"127.0.0.1", "127.0.0.1:", ":7070", ""}) {
+  for (const char* address :
+       {"127.0.0.1", "127.0.0.1:", ":7070", "", "127.0.0.1:99999",
+        "0.0.0.0:65536", "127.0.0.1:-1", "127.0.0.1:http"}) {
     EXPECT_THAT(CheckLoopback(address),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << address;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/flag_checks.h"
 #include "base/log.h"
 #include "coordinator/model_ref.h"
 #include "coordinator/server.h"
@@ -38,10 +39,12 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--workers", server.membership.num_ranks,
                  "how many workers make the pipeline")
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--model-repository", server.model_repository,
                  "folder of model packages, NAME/VERSION/pipeline.json")
-      ->required();
+      ->required()
+      ->check(CLI::ExistingDirectory);
   app.add_option("--load", flags.load,
                  "NAME or NAME@VERSION to load once the workers are there; "
                  "repeatable")
@@ -64,13 +67,15 @@ void DeclareFlags(CLI::App& app, Flags& flags) {
   app.add_option("--client-grace", flags.client_grace_s,
                  "seconds that a client of StreamEval may do nothing while it "
                  "sends, or has an answer to read")
-      ->check(CLI::PositiveNumber)
+      ->check(PositiveSeconds())
       ->capture_default_str();
   app.add_option("--worker-timeout", flags.worker_timeout_s,
                  "seconds of silence after which a worker is lost")
+      ->check(PositiveSeconds())
       ->capture_default_str();
   app.add_option("--drain-timeout", flags.drain_s,
                  "seconds that calls get to finish after SIGTERM")
+      ->check(SecondsOrZero())
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
       ->capture_default_str();

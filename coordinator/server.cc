@@ -46,8 +46,11 @@ absl::Status CheckOptions(const Server::Options& options) {
   if (options.membership.worker_timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("the worker timeout is not positive");
   }
-  if (options.allow_any_address) return absl::OkStatus();
-  return CheckLoopback(options.address);
+  const absl::Status address = CheckLoopback(options.address);
+  if (options.allow_any_address && absl::IsFailedPrecondition(address)) {
+    return absl::OkStatus();
+  }
+  return address;
 }
 
 Dispatcher::Options WithEpoch(Dispatcher::Options options, Epoch epoch) {

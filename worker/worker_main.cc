@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "base/flag_checks.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "worker/receive_window.h"
@@ -30,7 +31,8 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
       ->capture_default_str();
   app.add_option("--model-repository", flags.repository,
                  "folder of model packages, NAME/VERSION/pipeline.json")
-      ->required();
+      ->required()
+      ->check(CLI::ExistingDirectory);
   app.add_option("--name", flags.name,
                  "how the worker is called in status and errors; default: "
                  "host:pid");
@@ -85,16 +87,16 @@ void DeclareFlags(CLI::App& app, WorkerFlags& flags) {
   app.add_option("--communicator-timeout", flags.communicator_timeout_s,
                  "seconds after which an exchange that is not done ends the "
                  "communicator; 0: what the coordinator says")
-      ->check(CLI::NonNegativeNumber)
+      ->check(SecondsOrZero())
       ->capture_default_str();
   app.add_option("--stage-timeout", flags.stage_timeout_s,
                  "seconds after which a stage that still computes on one "
                  "microbatch is stuck, and the process ends; 0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(SecondsOrZero())
       ->capture_default_str();
   app.add_option("--drain-timeout", flags.drain_s,
                  "seconds that running calls get to finish after SIGTERM")
-      ->check(CLI::NonNegativeNumber)
+      ->check(SecondsOrZero())
       ->capture_default_str();
   app.add_flag("--checksum", flags.checksum,
                "send a CRC-32C with every tensor message in host memory");

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "CLI/CLI.hpp"
+#include "base/flag_checks.h"
 #include "client/cli/error_text.h"
 #include "client/cli/eval_command.h"
 #include "client/cli/models_command.h"
@@ -46,6 +47,12 @@ std::vector<std::string> TakeAfterDashes(std::vector<std::string>& arguments) {
 int Execute(Command& command, Session& session) {
   const absl::Status status = command.Run(session);
   session.console.out << std::flush;
+  if (status.ok() && !session.console.out.good()) {
+    session.console.err << "pipestage: the result could not be written to "
+                           "standard output\n"
+                        << std::flush;
+    return kExitFailed;
+  }
   if (status.ok()) return kExitOk;
   session.console.err << ErrorText(status, session.address) << std::flush;
   return kExitFailed;
@@ -65,7 +72,7 @@ int RunCli(const std::vector<std::string>& arguments, Console& console) {
       ->capture_default_str();
   double timeout_s = 0;
   app.add_option("--timeout", timeout_s, "give up after so many seconds")
-      ->check(CLI::PositiveNumber);
+      ->check(PositiveSeconds());
   std::vector<Entry> entries = RegisterAll(app);
 
   std::vector<std::string> ours = arguments;

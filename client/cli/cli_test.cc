@@ -3,6 +3,7 @@
 #include "client/cli/cli.h"
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -84,6 +85,24 @@ TEST_F(CliTest, EvalPrintsJson) {
   EXPECT_EQ(json["microbatches"][0]["rows"], 3);
   EXPECT_EQ(json["microbatches"][1]["rows"], 2);
   EXPECT_EQ(json["ran"]["schedule"], "gpipe");
+}
+
+TEST_F(CliTest, AResultThatCannotBeWrittenIsAFailure) {
+  std::ofstream full("/dev/full");
+  std::ostringstream err;
+  Console console{full, err};
+  std::vector<std::string> arguments = Eval("echo@1", {"--no-outputs"});
+  arguments.insert(arguments.begin(), {"--address", coordinator_.address()});
+
+  EXPECT_EQ(RunCli(arguments, console), 1);
+
+  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
+}
+
+TEST_F(CliTest, TimesThatAreNoneAreRefused) {
+  for (const char* seconds : {"nan", "inf", "-1", "0", "soon", "1e300"}) {
+    EXPECT_EQ(Run({"--timeout", seconds, "status"}), 2) << seconds;
+  }
 }
 
 TEST_F(CliTest, ANanIsReportedAndTheJsonStaysJson) {
