@@ -4,6 +4,7 @@ that can be killed, stopped and started again one by one.
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import threading
@@ -122,6 +123,17 @@ class Cluster:
     def resident_bytes(self, index):
         fields = pathlib.Path(f"/proc/{self.workers[index].pid}/statm").read_text().split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def reset_peak(self, index):
+        """Lets peak_bytes count from now on; index None: the coordinator."""
+        pathlib.Path(f"/proc/{self._pid(index)}/clear_refs").write_text("5")
+
+    def peak_bytes(self, index):
+        status = pathlib.Path(f"/proc/{self._pid(index)}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) << 10
+
+    def _pid(self, index):
+        return self.coordinator.pid if index is None else self.workers[index].pid
 
     def __enter__(self):
         return self.wait_ready()

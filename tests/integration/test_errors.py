@@ -90,6 +90,8 @@ MALFORMED = {
 def test_malformed_tensor_is_refused_before_memory_is_taken(cluster, case):
     request = protocol.EvalRequest(model=protocol.ModelRef(name="plain"), inputs={"x": MALFORMED[case]})
     before = cluster.client.status()
+    cluster.reset_peak(None)
+    peak_before = cluster.peak_bytes(None)
 
     with pytest.raises(grpc.RpcError) as error:
         cluster.client.stub.Eval(request)
@@ -97,6 +99,7 @@ def test_malformed_tensor_is_refused_before_memory_is_taken(cluster, case):
     assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert '"x"' in error.value.details()
     assert before.generation == cluster.client.status().generation
+    assert cluster.peak_bytes(None) - peak_before < 4 << 20
 
 
 def test_message_over_the_limit_is_refused_with_the_limit(cluster):
