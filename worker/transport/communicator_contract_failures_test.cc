@@ -244,20 +244,23 @@ TEST_P(CommunicatorContractTest, ALostPeerEndsLaterOperations) {
 TEST_P(CommunicatorContractTest, APeerLostWithinAMessageEndsItsReceive) {
   PIPESTAGE_NEEDS_RANKS(2);
   PIPESTAGE_NEEDS_LOSS_DETECTION();
+  if (!GetParam().notices_loss_within_a_message) {
+    GTEST_SKIP() << GetParam().name
+                 << " does not notice a peer lost within a message; the "
+                    "coordinator does, and aborts (docs/gotchas.md)";
+  }
   for (int round = 0; round < 3; ++round) {
     Communicators group = Form(2, /*timeout=*/absl::Seconds(20));
     ASSERT_NE(group[1], nullptr);
     const Bytes sent(32 * kMiB);
     Bytes received(sent.size());
-    absl::Time lost;
-    absl::Status status;
-    std::thread receiver(
-        [&] { status = ReceiveNow(*group[0], Rank(1), received); });
-    Operations sends;
+    Operations receives, sends;
+    StartReceive(*group[0], Rank(1), received, receives);
     StartSend(*group[1], Rank(0), sent, sends);
-    lost = absl::Now();
-    group[1].reset();
-    receiver.join();
+    const absl::Time lost = absl::Now();
+    std::thread peer([&] { group[1].reset(); });
+    const absl::Status status = WaitAll(receives);
+    peer.join();
 
     // It may all have left in time.
     EXPECT_THAT(status, AnyOf(IsOk(), IsPeerLoss()));

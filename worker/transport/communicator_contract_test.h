@@ -35,6 +35,9 @@ struct ContractBackend {
   std::string limit_reason;
   // False where a peer that is gone shows only as a timeout.
   bool notices_lost_peers = true;
+  // False where one that goes when part of a message has come shows only as a
+  // timeout.
+  bool notices_loss_within_a_message = true;
   // Three generations of two ranks form within this time.
   absl::Duration forming_limit = absl::Seconds(1);
 };

@@ -11,7 +11,9 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Gloo, CommunicatorContractTest,
                          ::testing::Values(ContractBackend{
-                             "gloo", GlooCommunicator::Create}),
+                             .name = "gloo",
+                             .create = GlooCommunicator::Create,
+                             .notices_loss_within_a_message = false}),
                          BackendName);
 
 CommunicatorOptions OptionsOfOne(InMemoryRendezvous& rendezvous) {
