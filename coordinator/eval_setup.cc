@@ -193,6 +193,7 @@ absl::StatusOr<EvalSetup> SetUpEval(const LoadedModel& model,
                                                    : options.schedule();
   setup.plan.num_ranks = model.placement.num_ranks;
   setup.plan.stages_per_rank = model.placement.stages_per_rank;
+  setup.plan.placement = StagePlacement::kLoop;  // see coordinator/placement.h
   setup.plan.num_microbatches = microbatches.count();
   for (const int output : outputs) {
     PIPESTAGE_ASSIGN_OR_RETURN(

@@ -21,7 +21,8 @@ absl::StatusOr<PlanCache::Found> PlanCache::GetOrCompile(
   // Schedules are named in any case; the numbers are what they are.
   const Key key(static_cast<int>(request.mode),
                 absl::AsciiStrToLower(request.schedule), request.num_ranks,
-                request.stages_per_rank, request.num_microbatches);
+                request.stages_per_rank, request.num_microbatches,
+                request.placement ? static_cast<int>(*request.placement) : -1);
   if (auto plan = Lookup(key)) return Found{std::move(plan), true};
   PIPESTAGE_ASSIGN_OR_RETURN(auto plan, CompilePlan(request));
   Insert(key, plan);

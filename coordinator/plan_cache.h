@@ -46,7 +46,8 @@ class PlanCache {
   Counts counts() const;
 
  private:
-  using Key = std::tuple<int, std::string, int, int, int>;
+  // Mode, schedule, P, V, M, placement.
+  using Key = std::tuple<int, std::string, int, int, int, int>;
   struct Entry {
     Key key;
     std::shared_ptr<const Plan> plan;

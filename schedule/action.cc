@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -47,6 +48,42 @@ class ActionReader {
   explicit ActionReader(absl::string_view text) : text_(text) {}
 
   bool Read(Action& action) {
+    if (!text_.empty() && text_[0] == '(') return ReadOverlap(action);
+    return ReadSingle(action) && ReadEnd(action.kind);
+  }
+
+  const ParseFailure& failure() const { return failure_; }
+
+ private:
+  bool ReadOverlap(Action& action) {
+    Action forward, backward;
+    if (!ReadText("(") || !ReadPart(ActionKind::kForward, forward) ||
+        !ReadText(";") || !ReadPart(ActionKind::kBackward, backward) ||
+        !ReadText(")OVERLAP_F_B")) {
+      return false;
+    }
+    action = {forward.stage, ActionKind::kOverlapForwardBackward,
+              forward.microbatch, backward.stage, backward.microbatch};
+    return position_ == text_.size() || Fail(position_, "the end");
+  }
+
+  bool ReadPart(ActionKind kind, Action& action) {
+    const size_t start = position_;
+    if (!ReadSingle(action)) return false;
+    if (action.kind == kind) return true;
+    return Fail(start, kind == ActionKind::kForward ? "a forward (F)"
+                                                    : "a full backward (B)");
+  }
+
+  bool ReadText(absl::string_view expected) {
+    if (absl::StartsWith(text_.substr(position_), expected)) {
+      position_ += expected.size();
+      return true;
+    }
+    return Fail(position_, absl::StrCat("\"", expected, "\""));
+  }
+
+  bool ReadSingle(Action& action) {
     int32_t stage = 0;
     if (!ReadNumber("a stage number", stage)) return false;
     action.stage = StageIndex(stage);
@@ -57,12 +94,9 @@ class ActionReader {
       if (!ReadNumber("a microbatch number", microbatch)) return false;
       action.microbatch = MicrobatchIndex(microbatch);
     }
-    return ReadEnd(action.kind);
+    return true;
   }
 
-  const ParseFailure& failure() const { return failure_; }
-
- private:
   bool Fail(size_t position, std::string expected) {
     failure_ = {position, std::move(expected)};
     return false;
@@ -158,10 +192,17 @@ bool HasMicrobatch(ActionKind kind) {
 bool IsCompute(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward ||
          kind == ActionKind::kBackwardInput ||
-         kind == ActionKind::kBackwardWeight;
+         kind == ActionKind::kBackwardWeight ||
+         kind == ActionKind::kOverlapForwardBackward;
 }
 
 std::string ToString(const Action& action) {
+  if (action.kind == ActionKind::kOverlapForwardBackward) {
+    return absl::StrCat("(", action.stage.value(), "F",
+                        action.microbatch.value(), ";",
+                        action.backward_stage.value(), "B",
+                        action.backward_microbatch.value(), ")OVERLAP_F_B");
+  }
   std::string text =
       absl::StrCat(action.stage.value(), ActionKindName(action.kind));
   if (HasMicrobatch(action.kind)) {

@@ -31,26 +31,45 @@ absl::string_view ActionKindName(ActionKind kind);
 // Whether the kind acts on one microbatch (all but UNSHARD, RESHARD,
 // REDUCE_GRAD).
 bool HasMicrobatch(ActionKind kind);
-// F, B, I, W: what a schedule orders. The rest is put in by passes.
+// F, B, I, W, OVERLAP_F_B: what a schedule orders. The rest is put in by
+// passes.
 bool IsCompute(ActionKind kind);
 
 // One thing one rank does: `kind` on `stage` for `microbatch`. A communication
 // carries the acting stage: 0SEND_F3 sends stage 0's output for microbatch 3 to
 // stage 1, whose receive is 1RECV_F3.
+//
+// OVERLAP_F_B is two in one: the forward of `stage` for `microbatch`, and the
+// full backward of `backward_stage` for `backward_microbatch`.
 struct Action {
   StageIndex stage;
   ActionKind kind = ActionKind::kForward;
   MicrobatchIndex microbatch = MicrobatchIndex(-1);  // -1: the kind has none
+  // -1 for all kinds but OVERLAP_F_B.
+  StageIndex backward_stage = StageIndex(-1);
+  MicrobatchIndex backward_microbatch = MicrobatchIndex(-1);
 
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// "2F0", "1SEND_F3", "0UNSHARD".
+// Calls `visit` for the action, or for the two that OVERLAP_F_B consists of,
+// forward first: it is executed as its parts in order.
+template <typename Visit>
+void ForEachPart(const Action& action, Visit visit) {
+  if (action.kind != ActionKind::kOverlapForwardBackward) return visit(action);
+  visit(Action{action.stage, ActionKind::kForward, action.microbatch});
+  visit(Action{action.backward_stage, ActionKind::kBackward,
+               action.backward_microbatch});
+}
+
+// "2F0", "1SEND_F3", "0UNSHARD", "(0F7;7B3)OVERLAP_F_B".
 std::string ToString(const Action& action);
 
 // The inverse, strict: the whole text, kinds in upper case, a microbatch where
-// the kind has one and none where it has not. InvalidArgument says what was
-// expected at which column.
+// the kind has one and none where it has not, and in OVERLAP_F_B one F and one
+// B in this order. (PyTorch's parser passes over junk at the end, and takes any
+// kinds within the parentheses.) InvalidArgument says what was expected at
+// which column.
 absl::StatusOr<Action> ParseAction(absl::string_view text);
 
 // What each rank does, in order; row index = rank.

@@ -38,6 +38,18 @@ TEST(ActionTest, TextIsPyTorchs) {
   EXPECT_EQ(ToString({StageIndex(0), ActionKind::kUnshard}), "0UNSHARD");
 }
 
+TEST(ActionTest, AnOverlapHoldsAForwardAndABackward) {
+  const Action overlap{StageIndex(0), ActionKind::kOverlapForwardBackward,
+                       MicrobatchIndex(7), StageIndex(7), MicrobatchIndex(3)};
+
+  EXPECT_EQ(ToString(overlap), "(0F7;7B3)OVERLAP_F_B");
+  EXPECT_THAT(ParseAction("(0F7;7B3)OVERLAP_F_B"), IsOkAndHolds(overlap));
+  std::vector<std::string> parts;
+  ForEachPart(overlap,
+              [&](const Action& part) { parts.push_back(ToString(part)); });
+  EXPECT_EQ(parts, (std::vector<std::string>{"0F7", "7B3"}));
+}
+
 struct Refusal {
   std::string text;
   std::string message;
@@ -63,7 +75,13 @@ TEST(ActionTest, TextThatIsNoActionIsRefusedWithItsColumn) {
       {"1F2147483648", "expected a microbatch number below 2147483648"},
       {"99999999999999999999F1", "expected a stage number below"},
       {"1OVERLAP_F_B0", "REDUCE_GRAD at column 2"},
-      {"(0F7;7B3)OVERLAP_F_B", "expected a stage number at column 1"},
+      {"(0F7;7B3)", "expected \")OVERLAP_F_B\" at column 9"},
+      {"(0F7;7B3)OVERLAP_F_Bx", "expected the end at column 21"},
+      {"(0F7,7B3)OVERLAP_F_B", "expected \";\" at column 5"},
+      {"(7B3;0F7)OVERLAP_F_B", "expected a forward (F) at column 2"},
+      {"(0F7;7I3)OVERLAP_F_B", "expected a full backward (B) at column 6"},
+      {"()OVERLAP_F_B", "expected a stage number at column 2"},
+      {"((0F7;7B3)OVERLAP_F_B;7B3)OVERLAP_F_B", "a stage number at column 2"},
   };
   for (const Refusal& refusal : refusals) {
     EXPECT_THAT(ParseAction(refusal.text),

@@ -52,6 +52,19 @@ absl::Status CheckNumbers(const PlanRequest& request) {
   return absl::OkStatus();
 }
 
+// On one rank, or with one stage on each, both placements are the same.
+absl::Status CheckPlacement(const Schedule& schedule,
+                            const PlanRequest& request) {
+  if (!request.placement || *request.placement == schedule.placement ||
+      request.num_ranks == 1 || request.stages_per_rank == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "schedule ", schedule.name, " needs ", PlacementName(schedule.placement),
+      " placement of stages; these are in ", PlacementName(*request.placement),
+      " placement"));
+}
+
 absl::Status OurFault(const absl::Status& status) {
   return WithReason(absl::InternalError(status.message()),
                     reason::kPlanInvalid);
@@ -77,14 +90,18 @@ absl::StatusOr<std::shared_ptr<const Plan>> CompilePlan(
   PIPESTAGE_ASSIGN_OR_RETURN(const Schedule* schedule,
                              FindSchedule(request.schedule));
   PIPESTAGE_RETURN_IF_ERROR(CheckNumbers(request));
+  const ScheduleShape shape = {request.num_ranks, request.stages_per_rank,
+                               request.num_microbatches};
+  PIPESTAGE_RETURN_IF_ERROR(CheckShape(*schedule, shape));
+  PIPESTAGE_RETURN_IF_ERROR(CheckPlacement(*schedule, request));
 
   auto plan = std::make_shared<Plan>();
   plan->mode = request.mode;
   plan->schedule = std::string(schedule->name);
   plan->num_microbatches = request.num_microbatches;
-  plan->stage_ranks = LoopPlacement(request.num_ranks, request.stages_per_rank);
-  const ActionRows forwards = ForwardOnly(schedule->generate(
-      {request.num_ranks, request.stages_per_rank, request.num_microbatches}));
+  plan->stage_ranks = PlaceStages(schedule->placement, request.num_ranks,
+                                  request.stages_per_rank);
+  const ActionRows forwards = ForwardOnly(schedule->generate(shape));
   absl::StatusOr<ActionRows> lowered =
       AddSendRecv(forwards, plan->stage_ranks, request.num_microbatches);
   if (!lowered.ok()) return OurFault(lowered.status());

@@ -37,6 +37,7 @@ TEST(CompilePlanTest, EveryScheduleTakesAnyNumbersWithoutWastingTime) {
   for (const Schedule& schedule : AvailableSchedules()) {
     for (int p = 1; p <= 4; ++p) {
       for (int v = 1; v <= 3; ++v) {
+        if (!CheckShape(schedule, {p, v, 1}).ok()) continue;
         for (int m = 1; m <= 9; ++m) {
           SCOPED_TRACE(absl::StrCat(schedule.name, " ", p, " ", v, " ", m));
           PIPESTAGE_ASSERT_OK_AND_ASSIGN(
@@ -49,7 +50,13 @@ TEST(CompilePlanTest, EveryScheduleTakesAnyNumbersWithoutWastingTime) {
           // rank is busy for v * m steps, or waits for each turn round the
           // ranks.
           const int turns = (v - 1) * std::max(p, m);
-          EXPECT_EQ(times.num_steps, turns + m + p - 1);
+          if (schedule.placement == StagePlacement::kLoop) {
+            EXPECT_EQ(times.num_steps, turns + m + p - 1);
+          } else {
+            // The rank at the turn starts after p - 1 steps, is busy for 2m,
+            // and its last microbatch passes p - 1 more stages.
+            EXPECT_EQ(times.num_steps, 2 * m + 2 * (p - 1));
+          }
         }
       }
     }
@@ -79,9 +86,10 @@ TEST(CompilePlanTest, EqualPlansHaveEqualIdsAndOthersDiffer) {
 
 TEST(CompilePlanTest, ManyRanksAndMicrobatchesAreCompiledInTime) {
   for (const Schedule& schedule : AvailableSchedules()) {
+    const int v = schedule.stages_per_rank > 0 ? schedule.stages_per_rank : 4;
     const absl::Time start = absl::Now();
 
-    EXPECT_THAT(CompilePlan(Request(schedule.name, 64, 4, 512)), IsOk());
+    EXPECT_THAT(CompilePlan(Request(schedule.name, 64, v, 512)), IsOk());
 
     EXPECT_LT(absl::Now() - start, absl::Seconds(2)) << schedule.name;
   }
@@ -107,6 +115,24 @@ TEST(CompilePlanTest, WhatIsTooLargeIsRefusedWithTheNearestThatIsNot) {
   EXPECT_THAT(CompilePlan(Request("1F1B", 1 << 30, 1 << 30, 1)),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("stages are too many")));
+}
+
+TEST(CompilePlanTest, AScheduleThatNeedsAnotherPlacementIsRefused) {
+  PlanRequest request = Request("ZBVZeroBubble", 2, 2, 4);
+  EXPECT_THAT(CompilePlan(request), IsOk());
+  request.placement = StagePlacement::kV;
+  EXPECT_THAT(CompilePlan(request), IsOk());
+  request.placement = StagePlacement::kLoop;
+  EXPECT_THAT(CompilePlan(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("ZBVZeroBubble needs v placement of stages; "
+                                 "these are in loop placement")));
+  // Where both are the same there is nothing to refuse.
+  request.num_ranks = 1;
+  EXPECT_THAT(CompilePlan(request), IsOk());
+  EXPECT_THAT(CompilePlan(Request("DualPipeV", 2, 3, 4)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("takes 2 stages per rank, not 3")));
 }
 
 TEST(CompilePlanTest, UnknownSchedulesAndStepPlansAreRefused) {

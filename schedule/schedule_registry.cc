@@ -4,10 +4,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schedule/generators/dual_pipe_v.h"
 #include "schedule/generators/gpipe.h"
 #include "schedule/generators/interleaved_1f1b.h"
+#include "schedule/generators/interleaved_zero_bubble.h"
 #include "schedule/generators/looped_bfs.h"
 #include "schedule/generators/one_f_one_b.h"
+#include "schedule/generators/zbv_zero_bubble.h"
 
 namespace pipestage {
 namespace {
@@ -17,15 +20,24 @@ constexpr Schedule kSchedules[] = {
     {"GPipe", GenerateGPipe},
     {"Interleaved1F1B", GenerateInterleaved1F1B},
     {"LoopedBFS", GenerateLoopedBfs},
+    {"InterleavedZeroBubble", GenerateInterleavedZeroBubble},
+    {"ZBVZeroBubble", GenerateZbvZeroBubble, StagePlacement::kV, 2},
+    {"DualPipeV", GenerateDualPipeV, StagePlacement::kV, 2},
 };
-
-// Schedules of PyTorch's that we know by name only.
-constexpr absl::string_view kNotYetAvailable[] = {"InterleavedZeroBubble",
-                                                  "ZBVZeroBubble", "DualPipeV"};
 
 }  // namespace
 
 absl::Span<const Schedule> AvailableSchedules() { return kSchedules; }
+
+absl::Status CheckShape(const Schedule& schedule, const ScheduleShape& shape) {
+  if (schedule.stages_per_rank == 0 ||
+      schedule.stages_per_rank == shape.stages_per_rank) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "schedule ", schedule.name, " takes ", schedule.stages_per_rank,
+      " stages per rank, not ", shape.stages_per_rank));
+}
 
 absl::StatusOr<const Schedule*> FindSchedule(absl::string_view name) {
   for (const Schedule& schedule : kSchedules) {
@@ -35,12 +47,6 @@ absl::StatusOr<const Schedule*> FindSchedule(absl::string_view name) {
       kSchedules, ", ", [](std::string* out, const Schedule& schedule) {
         absl::StrAppend(out, schedule.name);
       });
-  for (absl::string_view known : kNotYetAvailable) {
-    if (absl::EqualsIgnoreCase(known, name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "schedule ", known, " is not available yet; there are ", available));
-    }
-  }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown schedule \"", name, "\"; there are ", available));
 }

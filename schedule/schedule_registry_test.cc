@@ -33,12 +33,23 @@ TEST(ScheduleRegistryTest, AnUnknownNameIsAnsweredWithThoseThereAre) {
                      HasSubstr("1F1B, GPipe, Interleaved1F1B, LoopedBFS"))));
 }
 
-TEST(ScheduleRegistryTest, PyTorchsSchedulesToComeAreSaidToBeSo) {
+TEST(ScheduleRegistryTest, AllOfPyTorchsSchedulesAreThere) {
   for (const char* name :
-       {"InterleavedZeroBubble", "zbvzerobubble", "DualPipeV"}) {
-    EXPECT_THAT(FindSchedule(name),
+       {"GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS",
+        "InterleavedZeroBubble", "zbvzerobubble", "DualPipeV"}) {
+    EXPECT_THAT(FindSchedule(name), IsOk()) << name;
+  }
+}
+
+TEST(ScheduleRegistryTest, VSchedulesTakeTwoStagesPerRankAndSaySo) {
+  for (const char* name : {"ZBVZeroBubble", "DualPipeV"}) {
+    PIPESTAGE_ASSERT_OK_AND_ASSIGN(const Schedule* schedule,
+                                   FindSchedule(name));
+
+    EXPECT_THAT(CheckShape(*schedule, {4, 2, 1}), IsOk());
+    EXPECT_THAT(CheckShape(*schedule, {4, 3, 1}),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("is not available yet")));
+                         HasSubstr("takes 2 stages per rank, not 3")));
   }
 }
 

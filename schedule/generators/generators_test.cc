@@ -3,10 +3,13 @@
 
 #include "gtest/gtest.h"
 #include "schedule/action.h"
+#include "schedule/generators/dual_pipe_v.h"
 #include "schedule/generators/gpipe.h"
 #include "schedule/generators/interleaved_1f1b.h"
+#include "schedule/generators/interleaved_zero_bubble.h"
 #include "schedule/generators/looped_bfs.h"
 #include "schedule/generators/one_f_one_b.h"
+#include "schedule/generators/zbv_zero_bubble.h"
 
 namespace pipestage {
 namespace {
@@ -67,6 +70,59 @@ TEST(Interleaved1F1BTest, RoundsThatDoNotDivideDifferByOneLargerFirst) {
 }
 
 using Generator = ActionRows (*)(const ScheduleShape&);
+
+std::string RowText(const ActionRows& rows, int rank) {
+  std::string text;
+  for (const Action& action : rows[rank]) {
+    text += (text.empty() ? "" : ",") + ToString(action);
+  }
+  return text;
+}
+
+TEST(InterleavedZeroBubbleTest, WeightGradientsLagByTheRank) {
+  const ActionRows rows = GenerateInterleavedZeroBubble({2, 1, 3});
+
+  EXPECT_EQ(RowText(rows, 0), "0F0,0F1,0I0,0W0,0F2,0I1,0W1,0I2,0W2");
+  EXPECT_EQ(RowText(rows, 1), "1F0,1I0,1F1,1I1,1W0,1F2,1I2,1W1,1W2");
+}
+
+TEST(ZbvZeroBubbleTest, TheRankAtTheTurnGoesDownAndUpInTurn) {
+  EXPECT_EQ(RowText(GenerateZbvZeroBubble({2, 2, 1}), 1),
+            "1F0,2F0,2I0,2W0,1I0,1W0");
+}
+
+TEST(DualPipeVTest, ForwardsOfOneLegOverlapBackwardsOfTheOther) {
+  EXPECT_EQ(RowText(GenerateDualPipeV({1, 2, 2}), 0),
+            "0F0,1F0,0F1,1B0,(1F1;0B0)OVERLAP_F_B,1B1,0I1,0W1");
+}
+
+// Two full backwards count as one of each half.
+TEST(GeneratorsTest, VSchedulesGoForwardAndBackwardOnceForAnyM) {
+  for (Generator generate : {GenerateZbvZeroBubble, GenerateDualPipeV}) {
+    for (int p = 1; p <= 5; ++p) {
+      for (int m = 1; m <= 14; ++m) {
+        std::multiset<std::string> halves;
+        for (const auto& row : generate({p, 2, m})) {
+          for (const Action& action : row) {
+            ForEachPart(action, [&](Action part) {
+              if (part.kind != ActionKind::kBackward) {
+                halves.insert(ToString(part));
+                return;
+              }
+              part.kind = ActionKind::kBackwardInput;
+              halves.insert(ToString(part));
+              part.kind = ActionKind::kBackwardWeight;
+              halves.insert(ToString(part));
+            });
+          }
+        }
+        EXPECT_EQ(halves.size(), 3u * 2 * p * m) << p << " " << m;
+        EXPECT_EQ(std::set<std::string>(halves.begin(), halves.end()).size(),
+                  halves.size());
+      }
+    }
+  }
+}
 
 TEST(GeneratorsTest, EveryStageAndMicrobatchGoesForwardAndBackwardOnce) {
   for (Generator generate : {GenerateGPipe, GenerateOneFOneB,

@@ -5,11 +5,9 @@
 
 namespace pipestage {
 
-// Interleaved1F1B: microbatches go in R = max(1, M div P) rounds; a rank takes
-// a round through each of its stages before the next round.
-//
-// PyTorch refuses an M that R does not divide. Here rounds then differ by one
-// microbatch, larger first; where PyTorch accepts, the order is its own.
+// Interleaved1F1B: the rounds of interleaved_order.h, a forward and a full
+// backward in turn after the warm-up. Where PyTorch accepts the numbers, the
+// order is its own.
 ActionRows GenerateInterleaved1F1B(const ScheduleShape& shape);
 
 }  // namespace pipestage

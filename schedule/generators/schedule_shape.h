@@ -6,14 +6,13 @@
 
 namespace pipestage {
 
-// The numbers a schedule is generated for, each at least 1. Placement is
-// looped.
+// The numbers a schedule is generated for, each at least 1.
 struct ScheduleShape {
   int num_ranks = 1;         // P
   int stages_per_rank = 1;   // V
   int num_microbatches = 1;  // M
 
-  // The i-th stage of `rank`.
+  // The i-th stage of `rank` under looped placement.
   int Stage(int rank, int i) const { return i * num_ranks + rank; }
 };
 

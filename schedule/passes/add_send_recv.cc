@@ -33,7 +33,11 @@ class Lowering {
            action.microbatch.value();
   }
 
+  // Of one part. Whether the rank has such a stage, and such a microbatch is.
+  bool Fits(const Action& action, Rank rank) const;
   bool IsReady(const Action& action) const;
+  // Hands on what one part has computed.
+  void HandOn(size_t rank, const Action& action);
   void Place(size_t rank, const Action& action);
   // Hands what `action` computed to `to_stage`, through the network if that
   // stage is on another rank.
@@ -55,13 +59,11 @@ class Lowering {
 absl::Status Lowering::CheckActions() const {
   for (size_t rank = 0; rank < rows_.size(); ++rank) {
     for (const Action& action : rows_[rank]) {
-      const int stage = action.stage.value();
-      const int microbatch = action.microbatch.value();
-      const bool known = IsCompute(action.kind)
-                             ? microbatch >= 0 && microbatch < num_microbatches_
-                             : !HasMicrobatch(action.kind);
-      if (!known || stage < 0 || stage >= num_stages() ||
-          stage_ranks_[stage] != Rank(static_cast<int32_t>(rank))) {
+      bool fits = true;
+      ForEachPart(action, [&](const Action& part) {
+        fits &= Fits(part, Rank(static_cast<int32_t>(rank)));
+      });
+      if (!fits) {
         return absl::InvalidArgumentError(
             absl::StrCat("rank ", rank, " cannot take ", ToString(action),
                          " before sends and receives are added: ", num_stages(),
@@ -70,6 +72,16 @@ absl::Status Lowering::CheckActions() const {
     }
   }
   return absl::OkStatus();
+}
+
+bool Lowering::Fits(const Action& action, Rank rank) const {
+  const int stage = action.stage.value();
+  const int microbatch = action.microbatch.value();
+  const bool known = IsCompute(action.kind)
+                         ? microbatch >= 0 && microbatch < num_microbatches_
+                         : !HasMicrobatch(action.kind);
+  return known && stage >= 0 && stage < num_stages() &&
+         stage_ranks_[stage] == rank;
 }
 
 bool Lowering::IsReady(const Action& action) const {
@@ -95,6 +107,10 @@ void Lowering::Hand(size_t rank, const Action& action, int to_stage,
 
 void Lowering::Place(size_t rank, const Action& action) {
   lowered_[rank].push_back(action);
+  ForEachPart(action, [&](const Action& part) { HandOn(rank, part); });
+}
+
+void Lowering::HandOn(size_t rank, const Action& action) {
   const int stage = action.stage.value();
   if (action.kind == ActionKind::kForward && stage + 1 < num_stages()) {
     has_activation_[Cell(stage + 1, action)] = true;
@@ -130,7 +146,9 @@ absl::StatusOr<ActionRows> Lowering::Run() && {
       if (next_[rank] == rows_[rank].size()) continue;
       pending = true;
       const Action& action = rows_[rank][next_[rank]];
-      if (!IsReady(action)) continue;
+      bool ready = true;
+      ForEachPart(action, [&](const Action& part) { ready &= IsReady(part); });
+      if (!ready) continue;
       Place(rank, action);
       ++next_[rank];
       moved = true;

@@ -19,9 +19,10 @@ from unittest import mock
 import torch
 from torch.distributed.pipelining import schedules
 
-RANKS = [1, 2, 3, 4, 8]
+V_SCHEDULES = ["ZBVZeroBubble", "DualPipeV"]
+RANKS = [1, 2, 3, 4, 5, 8]
 STAGES_PER_RANK = [1, 2, 3, 4]
-MICROBATCHES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16]
+MICROBATCHES = list(range(1, 17))
 
 
 class RecordingStage(schedules._PipelineStageBase):
@@ -103,17 +104,26 @@ def digest(rows):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def lowered(rows, num_ranks, per_rank):
+def lowered(rows, num_ranks, per_rank, is_v):
+    def owner(stage):
+        along = stage % num_ranks
+        return num_ranks - 1 - along if is_v and stage // num_ranks % 2 else along
+
     return schedules._add_send_recv(
-        {rank: list(row) for rank, row in rows.items()},
-        lambda stage: stage % num_ranks,
-        num_ranks * per_rank,
+        {rank: list(row) for rank, row in rows.items()}, owner, num_ranks * per_rank
     )
 
 
 def main():
     print("schedule,ranks,stages_per_rank,microbatches,compute,lowered")
-    for name in ["GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS"]:
+    for name in [
+        "GPipe",
+        "1F1B",
+        "Interleaved1F1B",
+        "LoopedBFS",
+        "InterleavedZeroBubble",
+        *V_SCHEDULES,
+    ]:
         single = name in ("GPipe", "1F1B")
         for num_ranks in RANKS:
             for per_rank in [1] if single else STAGES_PER_RANK:
@@ -136,7 +146,9 @@ def main():
                         per_rank,
                         microbatches,
                         digest(rows),
-                        digest(lowered(rows, num_ranks, per_rank)),
+                        digest(
+                            lowered(rows, num_ranks, per_rank, name in V_SCHEDULES)
+                        ),
                         sep=",",
                     )
 

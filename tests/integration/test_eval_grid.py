@@ -5,7 +5,7 @@ import pytest
 
 from tests.cluster.models import digits, digits_of, rows
 
-SCHEDULES = ("GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS")
+SCHEDULES = ("GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble")
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def test_call_is_exact_whatever_the_window_and_the_order_of_use(repository, star
     cluster.client.load_model("sums")
     x = np.arange(ROWS * WIDTH, dtype=np.float32).reshape(ROWS, WIDTH)
 
-    for schedule in ("GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS"):
+    for schedule in ("GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble"):
         for microbatches in (1, 7, ROWS):
             result = cluster.client.eval("sums", inputs={"x": x, "early": x, "late": 2 * x}, schedule=schedule,
                                          num_microbatches=microbatches, return_outputs=True, timeout=30)
