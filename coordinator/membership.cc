@@ -1,6 +1,7 @@
 #include "coordinator/membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -252,12 +253,24 @@ void Membership::OnLeaving(AttachmentId attachment, const v1::Leaving& leaving,
 
 void Membership::DismissLeaving(Effects& effects) {
   for (auto& member : members_) {
-    if (!member || !member->leaving || member->dismissed) continue;
-    member->dismissed = true;
-    v1::CoordinatorMessage message;
-    message.mutable_shutdown()->set_reason("no call needs this worker");
-    effects.messages.emplace_back(member->attachment, std::move(message));
+    if (!member || !member->leaving) continue;
+    Dismiss(*member, "no call needs this worker", effects);
   }
+}
+
+void Membership::DismissAll(const std::string& reason, Effects& effects) {
+  for (auto& member : members_) {
+    if (member) Dismiss(*member, reason, effects);
+  }
+}
+
+void Membership::Dismiss(Member& member, const std::string& reason,
+                         Effects& effects) {
+  member.leaving = true;
+  if (std::exchange(member.dismissed, true)) return;
+  v1::CoordinatorMessage message;
+  message.mutable_shutdown()->set_reason(reason);
+  effects.messages.emplace_back(member.attachment, std::move(message));
 }
 
 std::string Membership::Leaving() const {

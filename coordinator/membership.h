@@ -102,6 +102,8 @@ class Membership {
                  absl::Time now, Effects& effects);
   // No call is under way: those that are leaving may go.
   void DismissLeaving(Effects& effects);
+  // All are to go, and nothing is formed any more.
+  void DismissAll(const std::string& reason, Effects& effects);
   void OnFormed(AttachmentId attachment, const v1::CommunicatorFormed& formed,
                 absl::Time now, Effects& effects);
   void OnFailed(AttachmentId attachment, Generation generation,
@@ -140,6 +142,7 @@ class Membership {
   void EndGeneration(absl::Status cause, absl::Time now, bool back_off,
                      Effects& effects);
   void FormWhenPossible(absl::Time now, Effects& effects);
+  void Dismiss(Member& member, const std::string& reason, Effects& effects);
   void SendPings(absl::Time now, Effects& effects);
   void DropSilent(absl::Time now, Effects& effects);
   std::optional<std::string> CommonBackend() const;

@@ -213,6 +213,19 @@ TEST_F(MembershipTest, LeavingWorkerEndsNothingUntilItGoes) {
             "worker w12 (rank 1) has left");
 }
 
+TEST_F(MembershipTest, WhenAllAreDismissedEachIsToldOnceAndLeaves) {
+  MakeReady();
+  membership_.OnLeaving(AttachmentId(2), v1::Leaving(), now_, effects_);
+  membership_.DismissLeaving(effects_);
+
+  membership_.DismissAll("the coordinator is shutting down", effects_);
+  membership_.Detach(AttachmentId(1), absl::OkStatus(), now_, effects_);
+
+  EXPECT_EQ(CountSent(Kind::kShutdown), 2);
+  EXPECT_EQ(membership_.last_failure().message(),
+            "worker w11 (rank 0) has left");
+}
+
 TEST_F(MembershipTest, NothingIsFormedWithAWorkerThatIsLeaving) {
   MakeReady();
   membership_.OnLeaving(AttachmentId(2), v1::Leaving(), now_, effects_);

@@ -113,16 +113,24 @@ absl::StatusOr<std::shared_ptr<const Attachment>> Pipeline::Attach(
 
 void Pipeline::Detach(const Attachment& attachment, const absl::Status& why) {
   std::shared_ptr<const PipelineView> view;
+  bool has_left = false;  // as it said, or was told
   {
     absl::MutexLock lock(&mu_);
     if (attachments_.erase(attachment.id) == 0) return;
+    const Membership::Member* member = membership_.Find(attachment.id);
+    has_left = member != nullptr && member->leaving;
     Membership::Effects effects;
     membership_.Detach(attachment.id, why, clock_->Now(), effects);
     view = Apply(effects);
   }
-  PIPESTAGE_LOG_WARN("{} detached: {}",
-                     DescribeWorker(attachment.name, attachment.rank),
-                     std::string(why.message()));
+  if (has_left) {
+    PIPESTAGE_LOG_INFO("{} has left",
+                       DescribeWorker(attachment.name, attachment.rank));
+  } else {
+    PIPESTAGE_LOG_WARN("{} detached: {}",
+                       DescribeWorker(attachment.name, attachment.rank),
+                       std::string(why.message()));
+  }
   Announce(view);
 }
 
@@ -309,11 +317,9 @@ void Pipeline::DismissLeaving() {
 
 void Pipeline::ShutDownWorkers(const std::string& reason) {
   absl::MutexLock lock(&mu_);
-  for (const auto& [id, attachment] : attachments_) {
-    v1::CoordinatorMessage message;
-    message.mutable_shutdown()->set_reason(reason);
-    attachment->connection->Send(std::move(message));
-  }
+  Membership::Effects effects;
+  membership_.DismissAll(reason, effects);
+  (void)Apply(effects);
 }
 
 std::shared_ptr<const PipelineView> Pipeline::view() const {
