@@ -96,17 +96,36 @@ Admission::WaitId Admission::Enter(absl::Time deadline, Admitted admitted) {
 }
 
 void Admission::ReturnPlace() {
+  {
+    absl::MutexLock lock(&mu_);
+    ++places_returned_;
+    // A call that is refused gives its place back at once, within its callback:
+    // whoever hands places out goes on with it, not a callback in a callback in
+    // a callback, for as many as wait.
+    if (std::exchange(handing_out_, true)) return;
+  }
+  while (HandOutOne()) {
+  }
+}
+
+bool Admission::HandOutOne() {
   Admitted next;
   {
     absl::MutexLock lock(&mu_);
+    if (places_returned_ == 0) {
+      handing_out_ = false;
+      return false;
+    }
+    --places_returned_;
     if (waiting_.empty()) {
       --running_;
-      return;
+      return true;
     }
     next = std::move(waiting_.front().admitted);
     waiting_.pop_front();
   }
   next(Place(this));
+  return true;
 }
 
 void Admission::Leave(WaitId id, absl::Status why) {

@@ -23,7 +23,7 @@ namespace pipestage {
 // calls in the order in which they entered.
 //
 // Thread-safe. Callbacks run without the lock held, each exactly once, in the
-// thread whose call made them due.
+// thread whose call made them due, or in one that is handing out places then.
 class Admission {
  public:
   struct Options {
@@ -115,13 +115,17 @@ class Admission {
   };
 
   void ReturnBytes(int64_t bytes);
-  void ReturnPlace();
+  void ReturnPlace() ABSL_LOCKS_EXCLUDED(mu_);
+  // Gives a returned place to the next call that waits; false if there is none.
+  bool HandOutOne() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status QueueFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   mutable absl::Mutex mu_;
   std::deque<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
   int running_ ABSL_GUARDED_BY(mu_) = 0;
+  int places_returned_ ABSL_GUARDED_BY(mu_) = 0;   // and not handed out yet
+  bool handing_out_ ABSL_GUARDED_BY(mu_) = false;  // some thread is at it
   int64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
   WaitId last_id_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status closed_ ABSL_GUARDED_BY(mu_);

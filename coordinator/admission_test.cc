@@ -1,6 +1,7 @@
 #include "coordinator/admission.h"
 
 #include <optional>
+#include <vector>
 
 #include "base/error_info.h"
 #include "base/fake_clock.h"
@@ -56,6 +57,29 @@ TEST_F(AdmissionTest, CallsRunInTheOrderInWhichTheyEntered) {
   second.place.Release();
 
   EXPECT_TRUE(third.runs());
+}
+
+TEST(ManyWaitingTest, CallsThatGiveTheirPlaceBackAtOnceNeedNoStack) {
+  constexpr int kWaiting = 500'000;
+  FakeClock clock;
+  Admission admission({.max_waiting = kWaiting, .clock = &clock});
+  std::vector<Call> running(admission.options().max_running);
+  for (Call& call : running) {
+    admission.Enter(absl::InfiniteFuture(), call.Callback());
+  }
+  int refused = 0;
+  for (int i = 0; i < kWaiting; ++i) {
+    admission.Enter(absl::InfiniteFuture(),
+                    [&refused](absl::StatusOr<Admission::Place> place) {
+                      refused += place.ok();  // and drops it
+                    });
+  }
+
+  running[0].place.Release();
+
+  EXPECT_EQ(refused, kWaiting);
+  EXPECT_EQ(admission.counts().waiting, 0);
+  EXPECT_EQ(admission.counts().running, admission.options().max_running - 1);
 }
 
 TEST_F(AdmissionTest, FullQueueRefusesAndSaysSo) {
