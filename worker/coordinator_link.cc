@@ -45,6 +45,7 @@ void CoordinatorLink::Start() {
 }
 
 void CoordinatorLink::Stop(absl::Duration patience) {
+  absl::MutexLock stop_lock(&stop_mu_);
   {
     absl::MutexLock lock(&mu_);
     stopping_ = true;

@@ -90,6 +90,8 @@ class CoordinatorLink : public Outbox {
   absl::Time last_heard_ ABSL_GUARDED_BY(mu_);
   absl::Duration max_silence_ ABSL_GUARDED_BY(mu_);
 
+  absl::Mutex stop_mu_ ABSL_ACQUIRED_BEFORE(mu_);  // one Stop at a time
+
   std::string last_logged_;  // of the link's thread
   std::thread link_thread_;
   std::thread watch_thread_;
