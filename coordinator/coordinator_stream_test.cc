@@ -19,7 +19,7 @@ class StreamTest : public ::testing::Test {
  protected:
   using Stream = grpc::ClientReaderWriter<v1::EvalChunk, v1::EvalEvent>;
 
-  StreamTest() = default;
+  StreamTest() : StreamTest(TransferPace::Options()) {}
   explicit StreamTest(TransferPace::Options pace) : pace_(pace) {}
 
   TestCluster::Options MakeOptions() {
