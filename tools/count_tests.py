@@ -1,7 +1,7 @@
 """Adds up the results of a `./dev test` run and prints "N passed, N failed".
 
-C++ results are the test.xml files Bazel left for the targets it just ran (every
-gtest case counts once); Python results are the junit files named as arguments.
+Reads the test.xml files Bazel left for the targets named as arguments: every case of
+gtest or of pytest counts once.
 """
 
 import pathlib
@@ -25,19 +25,18 @@ def cases(path):
             yield name, "passed"
 
 
-def bazel_targets():
-    query = ["bazel", "query", "--noshow_progress", "tests(//...)"]
+def bazel_targets(patterns):
+    query = ["bazel", "query", "--noshow_progress", f"tests({' + '.join(patterns)})"]
     out = subprocess.run(query, check=True, capture_output=True, text=True).stdout
     return [line for line in out.splitlines() if line.startswith("//")]
 
 
-def main(junit_files):
+def main(patterns):
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     broken = []
     logs = pathlib.Path("bazel-testlogs")
-    files = [(t, logs / t[2:].replace(":", "/") / "test.xml") for t in bazel_targets()]
-    files += [(name, pathlib.Path(name)) for name in junit_files]
-    for label, path in files:
+    for label in bazel_targets(patterns):
+        path = logs / label[2:].replace(":", "/") / "test.xml"
         if not path.exists():
             counts["failed"] += 1
             broken.append(f"{label}: no result; it did not build or did not run")

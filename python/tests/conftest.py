@@ -9,7 +9,7 @@ from pathlib import Path
 # Threads beyond the free cores make small models slow, not fast.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-_PYTHON = Path(__file__).resolve().parents[1]
+_PYTHON = Path(__file__).absolute().parents[1]
 for path in (_PYTHON.parent, _PYTHON):
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))

@@ -12,8 +12,9 @@ import time
 
 from pipestage.client import Client, PipestageError
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "bazel-bin"
+ROOT = pathlib.Path(__file__).absolute().parents[2]
+# In the source tree the binaries lie under bazel-bin, among a Bazel test's runfiles beside us.
+BIN = ROOT / "bazel-bin" if (ROOT / "bazel-bin").exists() else ROOT
 COORDINATOR = BIN / "coordinator" / "coordinator"
 WORKER = BIN / "worker" / "worker"
 # The worker with modules for tests (sleepy, boom ...) registered besides.

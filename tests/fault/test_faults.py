@@ -11,6 +11,7 @@ import pytest
 
 from examples.closed_form.write import write_closed_form
 from pipestage.client import Client, PipestageError
+from tests.cluster.calls import call_in_background, running
 from tests.cluster.models import digits, digits_of, rows
 from tests.cluster.processes import wait_for
 
@@ -45,27 +46,6 @@ def assert_exact(client, batch=7, microbatches=3, base=0):
     result = client.eval("digits2", inputs={"x": rows(batch, base)}, num_microbatches=microbatches,
                          return_outputs=True)
     np.testing.assert_array_equal(result.outputs["y"], digits_of(rows(batch, base), STAGES))
-
-
-def call_in_background(cluster, **arguments):
-    """Starts a call; returns (thread, answer) where answer gets "error" or "result"."""
-    answer = {}
-
-    def call():
-        client = Client(cluster.address)
-        try:
-            answer["result"] = client.eval(**arguments)
-        except PipestageError as error:
-            answer["error"] = error
-        answer["at"] = time.monotonic()
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    return thread, answer
-
-
-def running(cluster):
-    return cluster.client.status().queue.calls_running
 
 
 def test_stage_that_throws_is_named_with_worker_and_microbatch(cluster):

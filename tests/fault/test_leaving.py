@@ -7,9 +7,9 @@ import pytest
 
 from examples.closed_form.write import write_closed_form
 from pipestage.client import PipestageError
+from tests.cluster.calls import call_in_background, running
 from tests.cluster.models import digits, digits_of, rows
 from tests.cluster.processes import wait_for
-from tests.fault.test_faults import call_in_background, running
 
 STAGES = 2
 FOR_EVER = 10**8  # milliseconds
