@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
-#include "schedule/unit_time.h"
+#include "schedule/simulator.h"
 
 namespace pipestage {
 namespace {
@@ -18,9 +19,21 @@ constexpr char kIdle = '.';
 // A grid narrower than this shows nothing.
 constexpr int kMinCells = 8;
 
+constexpr char kWeightMark = ':';
+// Goes on with what the cell before shows.
+constexpr char kGoesOn[] = "-";
+
 char MicrobatchMark(const Action& action) {
   constexpr char kMarks[] = "0123456789abcdefghijklmnopqrstuvwxyz";
   return kMarks[action.microbatch.value() % 36];
+}
+
+// Where forwards and backwards share a line.
+char StepMark(const Action& action) {
+  const int microbatch = action.microbatch.value();
+  if (action.kind == ActionKind::kForward) return '0' + microbatch % 10;
+  if (action.kind == ActionKind::kBackwardWeight) return kWeightMark;
+  return 'a' + microbatch % 26;
 }
 
 std::string RankLabel(int rank) { return absl::StrFormat("rank %-3d", rank); }
@@ -43,12 +56,14 @@ void AppendLanes(const Lanes& lanes, std::string* text) {
   }
 }
 
-std::string DrawWide(const UnitTimes& times, int cell_width) {
+std::string DrawWide(const Timeline& times, int cell_width) {
   std::string text;
   for (size_t rank = 0; rank < times.ranks.size(); ++rank) {
-    std::vector<std::string> cells(times.num_steps, std::string(1, kIdle));
-    for (const UnitTimes::Step& step : times.ranks[rank]) {
-      cells[step.start] = ToString(step.action);
+    std::vector<std::string> cells(times.makespan, std::string(1, kIdle));
+    for (const Timeline::Span& span : times.ranks[rank]) {
+      for (int64_t at = span.start; at < span.end; ++at) {
+        cells[at] = at == span.start ? ToString(span.action) : kGoesOn;
+      }
     }
     absl::StrAppend(&text, RankLabel(static_cast<int>(rank)));
     for (const std::string& cell : cells) {
@@ -59,22 +74,31 @@ std::string DrawWide(const UnitTimes& times, int cell_width) {
   return text;
 }
 
-std::string DrawNarrow(const UnitTimes& times, int max_columns) {
-  const int shown = std::min(times.num_steps, LaneCells(max_columns));
+std::string DrawNarrow(const Timeline& times, PlanMode mode, int max_columns) {
+  const int64_t shown =
+      std::min<int64_t>(times.makespan, LaneCells(max_columns));
   Lanes lanes;
   for (size_t rank = 0; rank < times.ranks.size(); ++rank) {
-    for (const UnitTimes::Step& step : times.ranks[rank]) {
+    for (const Timeline::Span& span : times.ranks[rank]) {
       std::string& cells =
-          lanes[{static_cast<int>(rank), step.action.stage.value()}];
+          lanes[{static_cast<int>(rank), span.action.stage.value()}];
       cells.resize(shown, kIdle);
-      if (step.start < shown) cells[step.start] = MicrobatchMark(step.action);
+      for (int64_t at = span.start; at < std::min(span.end, shown); ++at) {
+        cells[at] = mode == PlanMode::kStep ? StepMark(span.action)
+                                            : MicrobatchMark(span.action);
+      }
     }
   }
   std::string text;
   AppendLanes(lanes, &text);
-  if (shown < times.num_steps) {
-    absl::StrAppend(&text, "(the first ", shown, " of ", times.num_steps,
+  if (shown < times.makespan) {
+    absl::StrAppend(&text, "(the first ", shown, " of ", times.makespan,
                     " steps)\n");
+  }
+  if (mode == PlanMode::kStep) {
+    absl::StrAppend(&text,
+                    "(0-9: forward of the microbatch; a-z: its backward; ",
+                    std::string(1, kWeightMark), ": weight gradient)\n");
   }
   return text;
 }
@@ -131,19 +155,20 @@ std::string MarksOf(const std::vector<CellUse>& cells, double cell_s) {
 }  // namespace
 
 absl::StatusOr<std::string> DrawPlan(const Plan& plan, int max_columns) {
-  PIPESTAGE_ASSIGN_OR_RETURN(const UnitTimes times, SimulateUnitTime(plan));
+  PIPESTAGE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan));
+  const Timeline& times = simulation.timeline;
   size_t longest = 1;
-  for (const auto& steps : times.ranks) {
-    for (const UnitTimes::Step& step : steps) {
-      longest = std::max(longest, ToString(step.action).size());
+  for (const auto& spans : times.ranks) {
+    for (const Timeline::Span& span : spans) {
+      longest = std::max(longest, ToString(span.action).size());
     }
   }
   const int cell_width = static_cast<int>(longest) + 1;
   const int label_width = static_cast<int>(RankLabel(0).size());
-  if (label_width + times.num_steps * cell_width <= max_columns) {
+  if (label_width + times.makespan * cell_width <= max_columns) {
     return DrawWide(times, cell_width);
   }
-  return DrawNarrow(times, max_columns);
+  return DrawNarrow(times, plan.mode, max_columns);
 }
 
 std::string DrawTimeline(absl::Span<const RankTimeline> ranks,

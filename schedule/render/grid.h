@@ -13,13 +13,14 @@ namespace pipestage {
 
 inline constexpr int kGridColumns = 96;
 
-// The compute of a plan as text: a line for each rank, a column for each step
-// of equal length ("0F1": stage 0, forward, microbatch 1). Where that is wider
-// than `max_columns`, a line for each stage and one character a step: the
-// microbatch (0-9, a-z, from 0 again); what still does not fit is left out and
+// The compute of a plan as text: a line for each rank, a column for each unit
+// of time ("0F1": stage 0, forward, microbatch 1), F, I and W taking one and B
+// two. Where that is wider than `max_columns`, a line for each stage and one
+// character a unit: the microbatch (0-9, a-z, from 0 again; in a Step forwards
+// have digits and backwards letters); what still does not fit is left out and
 // said so.
 //
-// Errors: as SimulateUnitTime.
+// Errors: as Simulate.
 absl::StatusOr<std::string> DrawPlan(const Plan& plan,
                                      int max_columns = kGridColumns);
 
